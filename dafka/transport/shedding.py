@@ -30,8 +30,9 @@ class SheddingBounds:
         drowning_names_bytes: Of one connection, since all nodes had read what there was.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
-        costly_names_bytes: Subscriptions of one connection from which on it is cut if the process
-            has grown by `costly` times as much while they came: such have nothing in common.
+        costly_names_bytes: Subscriptions, of one connection or several, of which the largest is cut
+            if the process has grown by `costly` times as much while they came: such have nothing in
+            common.
         costly: Less than `name_cost`.
         flooding_bytes: Growth within half a minute from which on less is enough at once.
         part_bytes: What has to have come since the last whole message.
@@ -41,7 +42,9 @@ class SheddingBounds:
         alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
-        rounds: How often its node has to have taken all that was whole meanwhile.
+        rounds: How often its node has to have taken all that was whole meanwhile; not where little
+            can wait, if the process has grown by `tiny_growth_bytes`: a flood itself, or another,
+            keeps a node from taking anything.
     """
 
     watched_bytes: int = 24 * _MIB
@@ -74,6 +77,7 @@ class WatchedConnection(NamedTuple):
         names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
         message_max: Bytes of the largest of those: more is none, whatever the process has done.
         peer: Who is at the other end, for people.
+        came: Whether it came in at a socket of ours: there few messages wait to be taken.
     """
 
     number: int
@@ -82,6 +86,7 @@ class WatchedConnection(NamedTuple):
     names_max: int
     message_max: int
     peer: str
+    came: bool
 
 
 class Cut(NamedTuple):
@@ -106,7 +111,7 @@ class _Seen:
     names: int = 0
     """Subscribed to, as far as it is not forgotten."""
     names_growth: int = 0
-    """How much the process has grown while they came."""
+    """How much the process has grown while they came: their share of it."""
     settled: int = 0
     """Received when all nodes had taken what there was."""
     whole: int = 0
@@ -135,6 +140,8 @@ class Shedding:
         self._seen: dict[int, _Seen] = {}
         self._cut: set[int] = set()
         self._alarm_until_ms = 0
+        self._costly_names = 0
+        """Subscriptions of all connections whose names cost much."""
 
     @property
     def grown(self) -> int:
@@ -186,47 +193,66 @@ class Shedding:
         marking = not (self.watching and self._marked)
         self._marked = self.watching
         known, self._seen = self._seen, {}
-        worst: Cut | None = None
-        worst_cost = -1
-        for one in connections:
+        there = list(connections)
+        names: list[tuple[_Seen, int]] = []
+        for one in there:
             seen = known.get(one.number)
             if seen is None:
                 seen = _Seen(0, self._now_ms, began_size=self._size, began_round=self._round)
             elif seen.received <= seen.whole:
                 seen.began_size, seen.began_round = self._looked_size, round_before
             self._seen[one.number] = seen
-            self._count(seen, one)
+            if one.names_max:
+                names.append((seen, self._count_names(seen, one)))
+            seen.received, seen.seen_ms = one.received, self._now_ms
             if settled:
                 seen.settled = one.received
             if marking or one.descriptor in taken:
                 seen.whole = one.received
                 seen.began_size, seen.began_round = self._size, self._round
+        self._share_growth(names)
+        self._looked_size = self._size
+        self._cut &= self._seen.keys()
+        return self._worst(there, refused)
+
+    def _count_names(self, seen: _Seen, one: WatchedConnection) -> int:
+        """Take in how many bytes of subscriptions a connection has; returns how many came."""
+        forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
+        came = one.received - seen.received
+        seen.names = max(0, seen.names - forgotten) + came
+        return came
+
+    def _share_growth(self, names: list[tuple[_Seen, int]]) -> None:
+        """Charge whose names came with what the process has grown by, each for its part of them."""
+        total = sum(came for _, came in names)
+        growth = self._size - self._looked_size
+        for seen, came in names:
+            if came:
+                seen.names_growth += growth * came // total
+
+    def _worst(self, there: list[WatchedConnection], refused: Set[int]) -> Cut | None:
+        """Choose who is to be cut, if anybody is."""
+        left = [(self._seen[one.number], one) for one in there if one.number not in self._cut]
+        self._costly_names = sum(seen.names for seen, _ in left if self._costs_much(seen))
+        worst: Cut | None = None
+        worst_cost = -1
+        for seen, one in left:
             cut = self._judged(seen, one, one.descriptor in refused)
             if cut is None:
                 continue
             cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
             if cost > worst_cost:
                 worst, worst_cost = cut, cost
-        self._looked_size = self._size
-        self._cut &= self._seen.keys()
         if worst is not None:
             self._cut.add(worst.connection.number)
             if not self._alarmed:  # what is cut for less proves nothing
                 self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
         return worst
 
-    def _count(self, seen: _Seen, one: WatchedConnection) -> None:
-        if one.names_max:
-            forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
-            came = one.received - seen.received
-            seen.names = max(0, seen.names - forgotten) + came
-            if came:
-                seen.names_growth += self._size - self._looked_size
-        seen.received, seen.seen_ms = one.received, self._now_ms
+    def _costs_much(self, seen: _Seen) -> bool:
+        return seen.names_growth > self._bounds.costly * seen.names
 
     def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
-        if one.number in self._cut:
-            return None
         if refused or (one.names_max and self._too_many_names(seen, one)):
             return Cut(one, "subscriptions", seen.names)
         if not one.names_max and self._endless(seen, one):
@@ -245,8 +271,8 @@ class Shedding:
         few = min(one.names_max, bounds.alarm_names_bytes)
         if seen.names > (few if self._alarmed or lately > bounds.flooding_bytes else one.names_max):
             return True
-        if seen.names > bounds.costly_names_bytes:
-            return seen.names_growth > bounds.costly * seen.names
+        if self._costly_names > bounds.costly_names_bytes and self._costs_much(seen):
+            return True
         if not self._alarmed:
             return False
         unread = seen.received - seen.settled
@@ -254,10 +280,14 @@ class Shedding:
 
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if not self.too_large or self._round - seen.began_round < bounds.rounds:
+        if not self.too_large:
             return False
         part = seen.received - seen.whole
         growth = self._size - seen.began_size
+        if one.came and growth > bounds.tiny_growth_bytes:
+            return part > min(one.message_max, bounds.tiny_bytes)
+        if self._round - seen.began_round < bounds.rounds:
+            return False
         if part > one.message_max:
             return True
         if part > bounds.part_bytes:

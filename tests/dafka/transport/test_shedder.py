@@ -13,7 +13,7 @@ import zmq
 from prometheus_client import REGISTRY
 
 from dafka.transport import sockets
-from dafka.transport.shedder import REFUSED_MAX, Shedder
+from dafka.transport.shedder import REFUSED_MAX, WATCHING_S, Shedder, _Lookout
 from dafka.transport.shedding import SheddingBounds
 from tests.support import flood
 
@@ -202,3 +202,14 @@ def test_a_loop_that_sleeps_in_its_poll_has_taken_all(shedder, opened, until):
     until(shedder.settled)
     until(shedder.settled)
     thread.join()
+
+
+def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(shedder):
+    class Slow(_Lookout):
+        def _connections(self):
+            threading.Event().wait(0.05)
+            return iter(())
+
+    lookout = Slow(shedder)
+    lookout._tick(1_000_000)
+    assert lookout._rest_s() < 2 * WATCHING_S

@@ -12,7 +12,11 @@ def names_max(name):
     """Of a tower, of a node, or of who sends messages."""
     if not name.startswith("names"):
         return 0
-    return (6 if name == "names_of_a_node" else 2) * MIB
+    return (6 if name.startswith("names_of_a_node") else 2) * MIB
+
+
+def message_max(name):
+    return {"beacons": MIB // 16, "questions": 2 * MIB}.get(name.partition("_")[0], 16 * MIB)
 
 
 class Run:
@@ -39,8 +43,9 @@ class Run:
                 number,
                 self.received[name],
                 names_max(name),
-                MIB // 16 if name == "beacons" else 16 * MIB,
+                message_max(name),
                 name,
+                not name.startswith("peer"),
             )
             for number, name in enumerate(order)
         ]
@@ -78,6 +83,28 @@ def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
     for _ in range(25):
         assert run.look(names_of_a_node=MIB // 5, grow=30 * MIB) is None
         assert run.look(names_of_a_node=1, grow=-30 * MIB) is None
+
+
+def test_names_that_cost_much_count_together():
+    run = Run()
+    some = {f"names_of_a_node_{number}": MIB // 2 for number in range(3)}
+    cuts = [run.look(grow=45 * MIB, **some) for _ in range(3)]
+    assert cuts == [None, None, ("names_of_a_node_0", "subscriptions")]
+
+
+def test_who_came_before_does_not_pay_for_names_of_others():
+    run = Run()
+    run.look(names_of_a_node=4 * MIB)
+    some = {f"names_of_a_node_{number}": MIB // 2 for number in range(3)}
+    cuts = [run.look(grow=45 * MIB, **some) for _ in range(3)]
+    assert cuts == [None, None, ("names_of_a_node_0", "subscriptions")]
+
+
+def test_several_consumers_of_ten_thousand_topics_stay():
+    run = Run()
+    some = {f"names_of_a_node_{number}": 60_000 for number in range(5)}
+    for _ in range(70):
+        assert run.look(grow=2 * MIB, **some) is None
 
 
 def test_names_that_have_much_in_common_are_more():
@@ -189,6 +216,21 @@ def test_nobody_is_cut_while_nothing_is_taken_of_anybody():
     run.look(grow=60 * MIB, peer=1)
     for _ in range(100):
         assert run.look(peer=50 * MIB, grow=MIB, settled=False) is None
+
+
+@pytest.mark.parametrize("name", ["questions", "beacons"])
+def test_where_little_can_wait_a_node_that_takes_nothing_is_no_excuse(name):
+    run = Run()
+    run.look(grow=60 * MIB, **{name: 1}, settled=False)
+    cuts = [run.look(**{name: MIB // 4}, grow=11 * MIB, settled=False) for _ in range(3)]
+    assert cuts == [None, None, (name, "endless message")]
+
+
+def test_questions_that_wait_while_others_make_the_process_grow_are_few():
+    run = Run()
+    run.look(grow=60 * MIB, questions=1, settled=False)
+    for _ in range(8):
+        assert run.look(questions=60_000, grow=11 * MIB, settled=False) is None
 
 
 def test_what_came_before_it_was_watched_does_not_count():
