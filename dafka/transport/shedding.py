@@ -38,7 +38,8 @@ class SheddingBounds:
         part_bytes: What has to have come since the last whole message.
         part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
         tiny_bytes: The same of a message in parts so small that they cost many times as much.
-        tiny_growth_bytes: How much the process has to have grown meanwhile, then.
+        tiny_growth_bytes: How much the process has to have grown meanwhile, then; nothing in an
+            alarm where little can wait, see `rounds`.
         alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
@@ -284,12 +285,13 @@ class Shedding:
             return False
         part = seen.received - seen.whole
         growth = self._size - seen.began_size
-        if one.came and growth > bounds.tiny_growth_bytes:
-            return part > min(one.message_max, bounds.tiny_bytes)
+        grew = growth > bounds.tiny_growth_bytes
+        if one.came and grew and part > min(one.message_max, bounds.tiny_bytes):
+            return True
         if self._round - seen.began_round < bounds.rounds:
             return False
         if part > one.message_max:
             return True
         if part > bounds.part_bytes:
             return self._alarmed or growth > bounds.part_growth_bytes
-        return part > bounds.tiny_bytes and growth > bounds.tiny_growth_bytes
+        return part > bounds.tiny_bytes and (grew or (one.came and self._alarmed))

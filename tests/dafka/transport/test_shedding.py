@@ -226,6 +226,13 @@ def test_where_little_can_wait_a_node_that_takes_nothing_is_no_excuse(name):
     assert cuts == [None, None, (name, "endless message")]
 
 
+def test_after_a_cut_the_beginning_of_a_question_may_be_small():
+    run = Run()
+    run.look(grow=60 * MIB, questions=1, peer=1, names=3 * MIB)
+    cuts = [run.look(questions=MIB // 4, peer=MIB // 4) for _ in range(5)]
+    assert cuts == [None, None, ("questions", "endless message"), None, None]
+
+
 def test_questions_that_wait_while_others_make_the_process_grow_are_few():
     run = Run()
     run.look(grow=60 * MIB, questions=1, settled=False)
