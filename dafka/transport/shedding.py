@@ -27,12 +27,14 @@ class SheddingBounds:
         settling_bytes_s: So fast what stays becomes the process's size, from which growth counts.
         names_bytes_s: So fast they are forgotten: consumers change what they listen for.
         drowning_bytes: Growth within half a minute from which on, in that time, fewer still are.
-        drowning_names_bytes: Of one connection, since all nodes had read what there was.
+        drowning_names_bytes: Of one connection, since all nodes had read what there was; or in all,
+            where others have ended with more than `costly_names_bytes`.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
         costly_names_bytes: Subscriptions, of one connection or several, of which the largest is cut
             if the process has grown by `costly` times as much while they came: such have nothing in
-            common.
+            common. With them counts what connections had that have ended, as long as their node has
+            not turned: to take such names off keeps it busy, for each as long as there are names.
         costly: Less than `name_cost`.
         flooding_bytes: Growth within half a minute from which on less is enough at once.
         part_bytes: What has to have come since the last whole message.
@@ -44,8 +46,8 @@ class SheddingBounds:
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
         rounds: How often its node has to have taken all that was whole meanwhile; not where little
-            can wait, if the process has grown by `tiny_growth_bytes`: a flood itself, or another,
-            keeps a node from taking anything.
+            can wait, in an alarm or when it has grown by `tiny_growth_bytes`: a flood, this or
+            another, keeps a node from taking anything.
     """
 
     watched_bytes: int = 24 * _MIB
@@ -56,7 +58,7 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
-    costly_names_bytes: int = 3 * _MIB
+    costly_names_bytes: int = 2 * _MIB
     costly: int = 28
     flooding_bytes: int = 160 * _MIB
     part_bytes: int = 8 * _MIB
@@ -143,6 +145,8 @@ class Shedding:
         self._alarm_until_ms = 0
         self._costly_names = 0
         """Subscriptions of all connections whose names cost much."""
+        self._ended: list[tuple[int, int]] = []
+        """The same of those that have ended, with the round in which they did."""
 
     @property
     def grown(self) -> int:
@@ -196,6 +200,7 @@ class Shedding:
         known, self._seen = self._seen, {}
         there = list(connections)
         names: list[tuple[_Seen, int]] = []
+        records = 0
         for one in there:
             seen = known.get(one.number)
             if seen is None:
@@ -205,14 +210,17 @@ class Shedding:
             self._seen[one.number] = seen
             if one.names_max:
                 names.append((seen, self._count_names(seen, one)))
+            elif not one.came:
+                records += one.received - seen.received
             seen.received, seen.seen_ms = one.received, self._now_ms
             if settled:
                 seen.settled = one.received
             if marking or one.descriptor in taken:
                 seen.whole = one.received
                 seen.began_size, seen.began_round = self._size, self._round
-        self._share_growth(names)
+        self._share_growth(names, records)
         self._looked_size = self._size
+        self._bury(known)
         self._cut &= self._seen.keys()
         return self._worst(there, refused)
 
@@ -223,13 +231,24 @@ class Shedding:
         seen.names = max(0, seen.names - forgotten) + came
         return came
 
-    def _share_growth(self, names: list[tuple[_Seen, int]]) -> None:
-        """Charge whose names came with what the process has grown by, each for its part of them."""
+    def _share_growth(self, names: list[tuple[_Seen, int]], records: int) -> None:
+        """Charge whose names came with what the process has grown by, each for its part of them.
+
+        Not with what peers' records explain, which came meanwhile.
+        """
         total = sum(came for _, came in names)
         growth = self._size - self._looked_size
+        growth -= min(max(0, growth), records)
         for seen, came in names:
             if came:
                 seen.names_growth += growth * came // total
+
+    def _bury(self, known: dict[int, _Seen]) -> None:
+        """Remember names of who has left: their node has them until it has turned."""
+        ended = [seen for number, seen in known.items() if number not in self._seen]
+        self._ended += [(self._round, one.names) for one in ended if self._costs_much(one)]
+        since = self._round - self._bounds.rounds
+        self._ended = [one for one in self._ended if one[0] > since]
 
     def _worst(self, there: list[WatchedConnection], refused: Set[int]) -> Cut | None:
         """Choose who is to be cut, if anybody is."""
@@ -272,12 +291,20 @@ class Shedding:
         few = min(one.names_max, bounds.alarm_names_bytes)
         if seen.names > (few if self._alarmed or lately > bounds.flooding_bytes else one.names_max):
             return True
-        if self._costly_names > bounds.costly_names_bytes and self._costs_much(seen):
+        if self._costs_much(seen) and self._together_too_many(seen, one):
             return True
         if not self._alarmed:
             return False
         unread = seen.received - seen.settled
         return lately > bounds.drowning_bytes and unread > bounds.drowning_names_bytes
+
+    def _together_too_many(self, seen: _Seen, one: WatchedConnection) -> bool:
+        bounds = self._bounds
+        if self._costly_names > bounds.costly_names_bytes:
+            return True
+        ended = sum(names for _, names in self._ended)
+        least = min(one.names_max, bounds.drowning_names_bytes)
+        return self._costly_names + ended > bounds.costly_names_bytes and seen.names > least
 
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
@@ -286,7 +313,9 @@ class Shedding:
         part = seen.received - seen.whole
         growth = self._size - seen.began_size
         grew = growth > bounds.tiny_growth_bytes
-        if one.came and grew and part > min(one.message_max, bounds.tiny_bytes):
+        if one.came and part > one.message_max and self._alarmed:
+            return True
+        if one.came and part > min(one.message_max, bounds.tiny_bytes) and grew:
             return True
         if self._round - seen.began_round < bounds.rounds:
             return False
