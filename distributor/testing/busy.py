@@ -71,6 +71,7 @@ class BusyRun:
         failovers: Lines of logs that say that a link has left its target.
         restarts: Processes that were started again, with how often.
         published: Records.
+        rate: How many a second on each cluster, as it came to be on a machine that is busy.
         proofs: What each cluster has of them.
     """
 
@@ -78,6 +79,7 @@ class BusyRun:
     failovers: tuple[str, ...]
     restarts: tuple[str, ...]
     published: int
+    rate: float
     proofs: tuple[ReadProof, ...]
 
     @property
@@ -99,7 +101,7 @@ class BusyRun:
             f"load average for each core {fmean(self.loads):.1f} on average, "
             f"{min(self.loads):.1f} to {max(self.loads):.1f} in {len(self.loads)} looks; "
             f"{len(self.failovers)} failovers, {len(self.restarts)} processes started again, "
-            f"{self.published} records published"
+            f"{self.published} records published, {self.rate:.1f} a second on each cluster"
         )
 
 
@@ -164,7 +166,8 @@ class BusyTree:
             drill.watch_until(holds, READY_S, self.topology, self._supervisor)
             proofs = job.prove(self.topology, published, lambda _: None)
             failovers, restarts = self._failovers(), self._restarts()
-        return BusyRun(loads, failovers, restarts, published.rows, tuple(proofs))
+        rate = published.rows / published.seconds / len(self.topology.clusters)
+        return BusyRun(loads, failovers, restarts, published.rows, rate, tuple(proofs))
 
     def _under_load(self, seconds: float, busy: int) -> tuple[Published, tuple[float, ...]]:
         traffic = drill.Load(self.topology, self._rate)

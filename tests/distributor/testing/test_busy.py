@@ -23,7 +23,7 @@ from distributor.testing.busy import (
 )
 from topology import load
 
-WELL = BusyRun((10.0, 12.0), (), (), 800, (ReadProof("c1", 800), ReadProof("c2", 800)))
+WELL = BusyRun((10.0, 12.0), (), (), 800, 40.0, (ReadProof("c1", 800), ReadProof("c2", 800)))
 
 
 def test_an_hour_of_the_shipped_tree_at_what_is_wanted_for_each_core():
@@ -84,6 +84,7 @@ def test_what_must_not_be_is_said():
     ]
     assert replace(WELL, published=0).problems == ["nothing was published"]
     assert "11.0 on average, 10.0 to 12.0 in 2 looks; 0 failovers" in str(WELL)
+    assert "800 records published, 40.0 a second on each cluster" in str(WELL)
 
 
 def test_loops_compute_and_end(until):
@@ -104,4 +105,5 @@ def test_a_tree_beside_a_loop_stays_as_it_is(pair):
     came = BusyTree(pair.file, RATE).run(3.0, 1)
     assert came.problems == []
     assert [proof.cluster for proof in came.proofs] == ["c1", "c2"]
+    assert 0 < came.rate <= RATE
     assert all(proof.found == came.published > 0 for proof in came.proofs)
