@@ -61,6 +61,27 @@ def listening(shedder, one):
     return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
 
 
+def test_a_flood_waits_until_the_other_end_has_said_what_it_is(opened):
+    """Before, libzmq takes what comes for a command it does not know, and ends the connection."""
+    server = opened(socket.create_server(("127.0.0.1", 0)))
+    ready = b"\x04\x05\x05READY"
+    met = threading.Event()
+
+    def meet():
+        with flood.met(f"tcp://127.0.0.1:{server.getsockname()[1]}", b"SUB", 60):
+            met.set()
+
+    thread = threading.Thread(target=meet, daemon=True)
+    thread.start()
+    with server.accept()[0] as taken:
+        for part in (flood.GREETING[:10], flood.GREETING[10:], ready[:1]):
+            taken.sendall(part)
+            assert not met.wait(0.05)
+        taken.sendall(ready[1:])
+        assert met.wait(60)
+        thread.join(60)
+
+
 def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
     publisher = opened(sockets.publisher())
     endpoint = listening(shedder, publisher)
