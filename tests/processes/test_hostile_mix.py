@@ -238,7 +238,7 @@ def test_hostile_peers_cost_little_memory_and_time(opened_as, request, wait_unti
             connected |= there
             time.sleep(0.02)
         ended_s = time.monotonic()
-        honest.stop()
+        wrong = honest.stop()
 
     cut = connected - there
     growth = {name: round(peak[name] - before[name]) for name in peak}
@@ -247,7 +247,7 @@ def test_hostile_peers_cost_little_memory_and_time(opened_as, request, wait_unti
     print(told(kind, seconds, growth, quiet, loud, len(cut), honest.unanswered))  # noqa: T201
     assert cut == set()
     assert hostile.returncode == 0, processes.said("hostile")
-    assert len(honest.took["record"]) == honest.sent, "every record arrives, once"
+    assert wrong == []
     judged = seconds >= JUDGED_FROM_S
     assert max(growth.values()) <= (GROWTH_MIB_MAX if judged else SHORT_GROWTH_MIB_MAX)[kind]
     if judged and kind == "keys":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from dafka.errors import QueryError
+from dafka.errors import NotStoredError, QueryError
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
@@ -77,10 +77,15 @@ class Honest:
         return [took[len(took) * percent // 100] for percent in (50, 99)]
 
     def stop(self, seconds=120):
-        """Send no more, and wait until all has come."""
+        """Send no more, and wait until all has come; returns what is wrong then, for people."""
         self._stopping.set()
         for thread in self._threads:
             thread.join(seconds)
-        self._producer.flush(seconds)
-        self._producer.close()
+        late = self.sent - len(self.took["record"])
+        wrong = [f"{late} of {self.sent} records have not arrived"] if late else []
+        try:
+            self._producer.close(seconds)
+        except NotStoredError as error:
+            wrong.append(str(error))
         self._consumer.close()
+        return wrong
