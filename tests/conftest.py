@@ -67,7 +67,8 @@ def pytest_addoption(parser):
         "--hostile-s",
         type=float,
         default=0.0,
-        help="how long hostile peers attack real processes; from a minute on latency is judged",
+        help="how long hostile peers attack real processes, also with single floods; from a minute"
+        " on latency is judged",
     )
     parser.addoption(
         "--kill-rounds",

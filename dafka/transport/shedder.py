@@ -47,7 +47,8 @@ WATCHING_S = 0.005
 """How often to look at connections when it has grown."""
 
 WATCHING_SHARE = 4
-"""So many times as long as a look took, nothing is done after it."""
+"""So many times as long as a look took of a processor, nothing is done after it. Not by the clock:
+the busier a machine, the more rarely it would be looked, and the more came in between."""
 
 IDLE_LOOK_MS = 5_000
 """How often to look at connections when it has not grown: what they received is known then."""
@@ -228,8 +229,9 @@ class _Lookout:
         self._shedder = shedder
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._ours: dict[int, tuple[int, int, str]] = {}
-        """Connections of ours, by the file's number: what comes, and who is there."""
+        self._ours: dict[int, tuple[int, int, str, bool]] = {}
+        """Connections of ours, by the file's number: what comes, who is there, and whether he came
+        to us."""
         self._look_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
@@ -261,9 +263,9 @@ class _Lookout:
         taken = self._shedder.taken()
         settled = watching and self._shedder.settled()
         refused = self._shedder.refusing()
-        began = time.monotonic()
+        began = time.thread_time()
         cut = self._shedding.look(self._connections(), taken, refused, settled=settled)
-        self._look_s = time.monotonic() - began
+        self._look_s = time.thread_time() - began
         if cut is not None and _end(cut.connection):
             self._tell(cut, now)
         if self._shedding.too_large and self._trim_ms <= now:
@@ -308,8 +310,8 @@ class _Lookout:
 
 def _recognised(
     descriptor: int, ports: dict[int, tuple[int, int]], peers: set[str]
-) -> tuple[int, int, str] | None:
-    """What may come on a connection of ours, and who is there; None if it is another's.
+) -> tuple[int, int, str, bool] | None:
+    """What may come on a connection of ours, who is there and whether he came to us; or None.
 
     Raises:
         OSError: It is not connected.
@@ -322,8 +324,8 @@ def _recognised(
         peer = _endpoint(opened.getpeername())
         port = opened.getsockname()[1]
         if port in ports:
-            return *ports[port], peer
-        return (0, FRAME_BYTES_MAX, peer) if peer in peers else None
+            return *ports[port], peer, True
+        return (0, FRAME_BYTES_MAX, peer, False) if peer in peers else None
     finally:
         opened.detach()
 

@@ -27,21 +27,27 @@ class SheddingBounds:
         settling_bytes_s: So fast what stays becomes the process's size, from which growth counts.
         names_bytes_s: So fast they are forgotten: consumers change what they listen for.
         drowning_bytes: Growth within half a minute from which on, in that time, fewer still are.
-        drowning_names_bytes: Of one connection, since all nodes had read what there was.
+        drowning_names_bytes: Of one connection, since all nodes had read what there was; or in all,
+            where others have ended with more than `costly_names_bytes`.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
-        costly_names_bytes: Subscriptions of one connection from which on it is cut if the process
-            has grown by `costly` times as much while they came: such have nothing in common.
+        costly_names_bytes: Subscriptions, of one connection or several, of which the largest is cut
+            if the process has grown by `costly` times as much while they came: such have nothing in
+            common. With them counts what connections had that have ended, as long as their node has
+            not turned: to take such names off keeps it busy, for each as long as there are names.
         costly: Less than `name_cost`.
         flooding_bytes: Growth within half a minute from which on less is enough at once.
         part_bytes: What has to have come since the last whole message.
         part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
         tiny_bytes: The same of a message in parts so small that they cost many times as much.
-        tiny_growth_bytes: How much the process has to have grown meanwhile, then.
+        tiny_growth_bytes: How much the process has to have grown meanwhile, then; nothing in an
+            alarm where little can wait, see `rounds`.
         alarm_ms: So long after a cut that does not matter: what is freed is used again unseen.
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
-        rounds: How often its node has to have taken all that was whole meanwhile.
+        rounds: How often its node has to have taken all that was whole meanwhile; not where little
+            can wait, in an alarm or when it has grown by `tiny_growth_bytes`: a flood, this or
+            another, keeps a node from taking anything.
     """
 
     watched_bytes: int = 24 * _MIB
@@ -52,7 +58,7 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
-    costly_names_bytes: int = 3 * _MIB
+    costly_names_bytes: int = 2 * _MIB
     costly: int = 28
     flooding_bytes: int = 160 * _MIB
     part_bytes: int = 8 * _MIB
@@ -74,6 +80,7 @@ class WatchedConnection(NamedTuple):
         names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
         message_max: Bytes of the largest of those: more is none, whatever the process has done.
         peer: Who is at the other end, for people.
+        came: Whether it came in at a socket of ours: there few messages wait to be taken.
     """
 
     number: int
@@ -82,6 +89,7 @@ class WatchedConnection(NamedTuple):
     names_max: int
     message_max: int
     peer: str
+    came: bool
 
 
 class Cut(NamedTuple):
@@ -106,7 +114,7 @@ class _Seen:
     names: int = 0
     """Subscribed to, as far as it is not forgotten."""
     names_growth: int = 0
-    """How much the process has grown while they came."""
+    """How much the process has grown while they came: their share of it."""
     settled: int = 0
     """Received when all nodes had taken what there was."""
     whole: int = 0
@@ -135,6 +143,10 @@ class Shedding:
         self._seen: dict[int, _Seen] = {}
         self._cut: set[int] = set()
         self._alarm_until_ms = 0
+        self._costly_names = 0
+        """Subscriptions of all connections whose names cost much."""
+        self._ended: list[tuple[int, int]] = []
+        """The same of those that have ended, with the round in which they did."""
 
     @property
     def grown(self) -> int:
@@ -186,47 +198,81 @@ class Shedding:
         marking = not (self.watching and self._marked)
         self._marked = self.watching
         known, self._seen = self._seen, {}
-        worst: Cut | None = None
-        worst_cost = -1
-        for one in connections:
+        there = list(connections)
+        names: list[tuple[_Seen, int]] = []
+        records = 0
+        for one in there:
             seen = known.get(one.number)
             if seen is None:
                 seen = _Seen(0, self._now_ms, began_size=self._size, began_round=self._round)
             elif seen.received <= seen.whole:
                 seen.began_size, seen.began_round = self._looked_size, round_before
             self._seen[one.number] = seen
-            self._count(seen, one)
+            if one.names_max:
+                names.append((seen, self._count_names(seen, one)))
+            elif not one.came:
+                records += one.received - seen.received
+            seen.received, seen.seen_ms = one.received, self._now_ms
             if settled:
                 seen.settled = one.received
             if marking or one.descriptor in taken:
                 seen.whole = one.received
                 seen.began_size, seen.began_round = self._size, self._round
+        self._share_growth(names, records)
+        self._looked_size = self._size
+        self._bury(known)
+        self._cut &= self._seen.keys()
+        return self._worst(there, refused)
+
+    def _count_names(self, seen: _Seen, one: WatchedConnection) -> int:
+        """Take in how many bytes of subscriptions a connection has; returns how many came."""
+        forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
+        came = one.received - seen.received
+        seen.names = max(0, seen.names - forgotten) + came
+        return came
+
+    def _share_growth(self, names: list[tuple[_Seen, int]], records: int) -> None:
+        """Charge whose names came with what the process has grown by, each for its part of them.
+
+        Not with what peers' records explain, which came meanwhile.
+        """
+        total = sum(came for _, came in names)
+        growth = self._size - self._looked_size
+        growth -= min(max(0, growth), records)
+        for seen, came in names:
+            if came:
+                seen.names_growth += growth * came // total
+
+    def _bury(self, known: dict[int, _Seen]) -> None:
+        """Remember names of who has left: their node has them until it has turned."""
+        ended = [seen for number, seen in known.items() if number not in self._seen]
+        self._ended += [(self._round, one.names) for one in ended if self._costs_much(one)]
+        since = self._round - self._bounds.rounds
+        self._ended = [one for one in self._ended if one[0] > since]
+
+    def _worst(self, there: list[WatchedConnection], refused: Set[int]) -> Cut | None:
+        """Choose who is to be cut, if anybody is."""
+        left = [(self._seen[one.number], one) for one in there if one.number not in self._cut]
+        self._costly_names = sum(seen.names for seen, _ in left if self._costs_much(seen))
+        worst: Cut | None = None
+        worst_cost = -1
+        for seen, one in left:
             cut = self._judged(seen, one, one.descriptor in refused)
             if cut is None:
                 continue
             cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
             if cost > worst_cost:
                 worst, worst_cost = cut, cost
-        self._looked_size = self._size
-        self._cut &= self._seen.keys()
         if worst is not None:
             self._cut.add(worst.connection.number)
             if not self._alarmed:  # what is cut for less proves nothing
                 self._alarm_until_ms = self._now_ms + self._bounds.alarm_ms
         return worst
 
-    def _count(self, seen: _Seen, one: WatchedConnection) -> None:
-        if one.names_max:
-            forgotten = self._bounds.names_bytes_s * (self._now_ms - seen.seen_ms) // 1_000
-            came = one.received - seen.received
-            seen.names = max(0, seen.names - forgotten) + came
-            if came:
-                seen.names_growth += self._size - self._looked_size
-        seen.received, seen.seen_ms = one.received, self._now_ms
+    def _costs_much(self, seen: _Seen) -> bool:
+        return seen.names_growth > self._bounds.costly * seen.names
 
     def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
-        if one.number in self._cut:
-            return None
         if refused or (one.names_max and self._too_many_names(seen, one)):
             return Cut(one, "subscriptions", seen.names)
         if not one.names_max and self._endless(seen, one):
@@ -245,21 +291,36 @@ class Shedding:
         few = min(one.names_max, bounds.alarm_names_bytes)
         if seen.names > (few if self._alarmed or lately > bounds.flooding_bytes else one.names_max):
             return True
-        if seen.names > bounds.costly_names_bytes:
-            return seen.names_growth > bounds.costly * seen.names
+        if self._costs_much(seen) and self._together_too_many(seen, one):
+            return True
         if not self._alarmed:
             return False
         unread = seen.received - seen.settled
         return lately > bounds.drowning_bytes and unread > bounds.drowning_names_bytes
 
+    def _together_too_many(self, seen: _Seen, one: WatchedConnection) -> bool:
+        bounds = self._bounds
+        if self._costly_names > bounds.costly_names_bytes:
+            return True
+        ended = sum(names for _, names in self._ended)
+        least = min(one.names_max, bounds.drowning_names_bytes)
+        return self._costly_names + ended > bounds.costly_names_bytes and seen.names > least
+
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if not self.too_large or self._round - seen.began_round < bounds.rounds:
+        if not self.too_large:
             return False
         part = seen.received - seen.whole
         growth = self._size - seen.began_size
+        grew = growth > bounds.tiny_growth_bytes
+        if one.came and part > one.message_max and self._alarmed:
+            return True
+        if one.came and part > min(one.message_max, bounds.tiny_bytes) and grew:
+            return True
+        if self._round - seen.began_round < bounds.rounds:
+            return False
         if part > one.message_max:
             return True
         if part > bounds.part_bytes:
             return self._alarmed or growth > bounds.part_growth_bytes
-        return part > bounds.tiny_bytes and growth > bounds.tiny_growth_bytes
+        return part > bounds.tiny_bytes and (grew or (one.came and self._alarmed))

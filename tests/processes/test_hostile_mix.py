@@ -1,7 +1,7 @@
 """What a mix of hostile peers costs a tower and a store in memory, and others in time.
 
-What honest peers are spared is in the suite. Attacks are there by `--hostile-s 6`: on a machine
-with much else to do a process may be looked at too late. From a minute on latency is judged, too.
+The suite has a short form, which judges memory and that no honest connection ends: what takes how
+long depends on what else the machine does. `make hostile` attacks for minutes, and judges latency.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.transport.keys import load_credentials
 from tests.support import flood
+from tests.support.honest_peers import KINDS, Honest
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 MIB = 1 << 20
-GROWTH_MIB_MAX = {"open": 600, "keys": 100}
-"""Of each process. Where everybody may do everything it is no promise: 80 to 430 were measured on
-two cores with a load of 10, and 800 in three seconds of one connection without anybody cut."""
+GROWTH_MIB_MAX = {"open": 250, "keys": 100}
+"""Of each process."""
+
+SHORT_GROWTH_MIB_MAX = {"open": 250, "keys": 150}
+"""The same beside other tests, where a process may be looked at late."""
 
 CALM_S_MIN = 3.0
 CALM_PART = 10
@@ -39,7 +42,7 @@ CALM_PART = 10
 
 LATENCY_FACTOR_MAX = 2
 JUDGED_FROM_S = 60
-EVERY_S = 0.01
+SHORT_S = 6
 TOPICS = [f"honest.topic.{number:045}" for number in range(10_000)]
 BULK = 120
 FLOOD_S = 6
@@ -139,53 +142,6 @@ def connections(ports):
     return found
 
 
-class Honest:
-    """A producer and a consumer that go on meanwhile, and how long each record takes."""
-
-    def __init__(self, cluster):
-        self._producer = Producer(cluster, linger_ms=0)
-        self._consumer = Consumer(cluster, topics=["orders"], start="earliest")
-        self._stopping = threading.Event()
-        self.sent = 0
-        self.took_ms = []
-        self._threads = [
-            threading.Thread(target=one, daemon=True) for one in (self._send, self._take)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def _send(self):
-        while not self._stopping.wait(EVERY_S):
-            self._producer.send("orders", str(time.monotonic()).encode())
-            self.sent += 1
-
-    def _take(self):
-        while not (self._stopping.is_set() and len(self.took_ms) == self.sent):
-            record = self._consumer.poll(0.2)
-            if record is not None:
-                self.took_ms.append((time.monotonic() - float(record.value)) * 1_000)
-
-    def while_calm(self, seconds):
-        """What records take that come in this time."""
-        begun = len(self.took_ms)
-        time.sleep(seconds)
-        return self.took_ms[begun:]
-
-    def stop(self, seconds=60):
-        """Send no more, and wait until all has come."""
-        self._stopping.set()
-        for thread in self._threads:
-            thread.join(seconds)
-        self._producer.flush(seconds)
-        self._producer.close()
-        self._consumer.close()
-
-
-def percentiles(took_ms):
-    ordered = sorted(took_ms)
-    return [ordered[len(ordered) * percent // 100] for percent in (50, 99)]
-
-
 def test_honest_peers_are_not_cut(opened_as, caplog):
     processes = opened_as("open")
     with Producer(processes.cluster) as producer:
@@ -252,8 +208,8 @@ def doors(processes, reason):
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", ["open", "keys"])
-def test_hostile_peers_cost_little_memory_and_time(opened_as, hostile_s, wait_until, kind):
-    processes, seconds = opened_as(kind), hostile_s
+def test_hostile_peers_cost_little_memory_and_time(opened_as, request, wait_until, kind):
+    processes, seconds = opened_as(kind), request.config.getoption("--hostile-s") or SHORT_S
     with Producer(processes.cluster) as producer:
         for number in range(RECORDS):
             producer.send("flights", bytes([number]) * MIB)
@@ -263,15 +219,16 @@ def test_hostile_peers_cost_little_memory_and_time(opened_as, hostile_s, wait_un
         ) as client:
             ((place, held),) = client.ranges("flights").items()
             assert sum(1 for _ in client.scan(place, 0, held.stop))
-        honest = Honest(processes.cluster)
-        wait_until(lambda: len(honest.took_ms) > 100, "records arrive")
-        calm = honest.while_calm(max(CALM_S_MIN, seconds / CALM_PART))
+        honest = Honest(processes.cluster, processes.port)
+        wait_until(lambda: len(honest.took["record"]) > 100, "records arrive")
+        calm_s = time.monotonic()
+        time.sleep(max(CALM_S_MIN, seconds / CALM_PART))
 
         before = {name: resident_mib(one.pid) for name, one in processes.running.items()}
         peak = dict(before)
-        attacked_from = len(honest.took_ms)
         connected = connections(processes.ports)
         assert connected
+        begun_s = time.monotonic()
         hostile = processes.attack(place, seconds, seed=7)
         while hostile.poll() is None:
             for name, one in processes.running.items():
@@ -280,22 +237,31 @@ def test_hostile_peers_cost_little_memory_and_time(opened_as, hostile_s, wait_un
             there = connections(processes.ports)
             connected |= there
             time.sleep(0.02)
-        attacked = honest.took_ms[attacked_from:]
-        # Who else works on this machine comes and goes.
-        calm += honest.while_calm(max(CALM_S_MIN, seconds / CALM_PART))
-        honest.stop()
+        ended_s = time.monotonic()
+        wrong = honest.stop()
 
     cut = connected - there
     growth = {name: round(peak[name] - before[name]) for name in peak}
-    quiet, loud = percentiles(calm), percentiles(attacked)
-    print(  # noqa: T201
-        f"{kind}: grown by {growth} MiB in {seconds} s; latency p50, p99 in ms "
-        f"{quiet[0]:.1f}, {quiet[1]:.1f} without and {loud[0]:.1f}, {loud[1]:.1f} meanwhile; "
-        f"{len(cut)} honest connections cut; load {os.getloadavg()[0]:.1f}"
-    )
+    quiet = {kind: honest.percentiles(kind, calm_s, begun_s) for kind in KINDS}
+    loud = {kind: honest.percentiles(kind, begun_s, ended_s) for kind in KINDS}
+    print(told(kind, seconds, growth, quiet, loud, len(cut), honest.unanswered))  # noqa: T201
     assert cut == set()
     assert hostile.returncode == 0, processes.said("hostile")
-    assert len(honest.took_ms) == honest.sent, "every record arrives, once"
-    assert max(growth.values()) <= GROWTH_MIB_MAX[kind]
-    if kind == "keys" and seconds >= JUDGED_FROM_S:
-        assert loud[0] <= LATENCY_FACTOR_MAX * quiet[0]
+    assert wrong == []
+    judged = seconds >= JUDGED_FROM_S
+    assert max(growth.values()) <= (GROWTH_MIB_MAX if judged else SHORT_GROWTH_MIB_MAX)[kind]
+    if judged and kind == "keys":
+        for what in ("acknowledgement", "query"):
+            assert loud[what][0] <= LATENCY_FACTOR_MAX * quiet[what][0], what
+
+
+def told(kind, seconds, growth, quiet, loud, cut, unanswered):
+    """What the mix has cost, for people."""
+    lines = [f"{kind}: {seconds:.0f} s, grown by {growth} MiB, load {os.getloadavg()[0]:.1f}"]
+    lines += [f"{cut} honest connections cut, {unanswered} questions unanswered"]
+    for what in KINDS:
+        (half, most), (half_then, most_then) = quiet[what], loud[what]
+        lines.append(
+            f"{what}: p50 {half:.1f}, p99 {most:.1f} ms before, {half_then:.1f}, {most_then:.1f} in"
+        )
+    return "\n  ".join(lines)

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,12 +37,24 @@ def reached(endpoint: str, timeout_s: float) -> socket.socket:
 
 def met(endpoint: str, kind: bytes, timeout_s: float = 0.5) -> socket.socket:
     """One over which both ends have said what they are."""
-    connection = reached(endpoint, timeout_s)
-    connection.sendall(GREETING)
     ready = b"\x05READY\x0bSocket-Type" + struct.pack(">I", len(kind)) + kind
-    connection.sendall(bytes((4, len(ready))) + ready)
-    connection.recv(1 << 16)
+    with ExitStack() as failing:
+        connection = failing.enter_context(reached(endpoint, timeout_s))
+        connection.sendall(GREETING + bytes((4, len(ready))) + ready)
+        _received(connection, len(GREETING))
+        _, size = _received(connection, 2)
+        _received(connection, size)
+        failing.pop_all()
     return connection
+
+
+def _received(connection: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        found += (more := connection.recv(size - len(found)))
+        if not more:
+            raise ConnectionResetError("the other end does not say what it is")
+    return found
 
 
 def names(rng: random.Random, length: int = 250, count: int = 400) -> bytes:

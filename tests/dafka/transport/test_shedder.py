@@ -13,7 +13,7 @@ import zmq
 from prometheus_client import REGISTRY
 
 from dafka.transport import sockets
-from dafka.transport.shedder import REFUSED_MAX, Shedder
+from dafka.transport.shedder import REFUSED_MAX, WATCHING_S, Shedder, _Lookout
 from dafka.transport.shedding import SheddingBounds
 from tests.support import flood
 
@@ -59,6 +59,27 @@ def listening(shedder, one):
     one.bind("tcp://127.0.0.1:*")
     shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0, 1 << 24)
     return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
+
+
+def test_a_flood_waits_until_the_other_end_has_said_what_it_is(opened):
+    """Before, libzmq takes what comes for a command it does not know, and ends the connection."""
+    server = opened(socket.create_server(("127.0.0.1", 0)))
+    ready = b"\x04\x05\x05READY"
+    met = threading.Event()
+
+    def meet():
+        with flood.met(f"tcp://127.0.0.1:{server.getsockname()[1]}", b"SUB", 60):
+            met.set()
+
+    thread = threading.Thread(target=meet, daemon=True)
+    thread.start()
+    with server.accept()[0] as taken:
+        for part in (flood.GREETING[:10], flood.GREETING[10:], ready[:1]):
+            taken.sendall(part)
+            assert not met.wait(0.05)
+        taken.sendall(ready[1:])
+        assert met.wait(60)
+        thread.join(60)
 
 
 def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
@@ -202,3 +223,14 @@ def test_a_loop_that_sleeps_in_its_poll_has_taken_all(shedder, opened, until):
     until(shedder.settled)
     until(shedder.settled)
     thread.join()
+
+
+def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(shedder):
+    class Slow(_Lookout):
+        def _connections(self):
+            threading.Event().wait(0.05)
+            return iter(())
+
+    lookout = Slow(shedder)
+    lookout._tick(1_000_000)
+    assert lookout._rest_s() < 2 * WATCHING_S

@@ -12,7 +12,11 @@ def names_max(name):
     """Of a tower, of a node, or of who sends messages."""
     if not name.startswith("names"):
         return 0
-    return (6 if name == "names_of_a_node" else 2) * MIB
+    return (6 if name.startswith("names_of_a_node") else 2) * MIB
+
+
+def message_max(name):
+    return {"beacons": MIB // 16, "questions": 2 * MIB}.get(name.partition("_")[0], 16 * MIB)
 
 
 class Run:
@@ -21,6 +25,7 @@ class Run:
     def __init__(self, size=50 * MIB):
         self.shedding = Shedding()
         self.received = {}
+        self.left = set()
         self.now_ms = 1_000_000
         self.size = size
         self.look()
@@ -39,10 +44,12 @@ class Run:
                 number,
                 self.received[name],
                 names_max(name),
-                MIB // 16 if name == "beacons" else 16 * MIB,
+                message_max(name),
                 name,
+                not name.startswith("peer"),
             )
             for number, name in enumerate(order)
+            if name not in self.left
         ]
         cut = self.shedding.look(
             connections,
@@ -68,8 +75,8 @@ def test_more_names_than_a_consumer_has():
 
 def test_names_that_cost_much_are_fewer():
     run = Run()
-    cuts = [run.look(names_of_a_node=MIB, grow=30 * MIB) for _ in range(4)]
-    assert cuts == [None, None, None, ("names_of_a_node", "subscriptions")]
+    cuts = [run.look(names_of_a_node=3 * MIB // 4, grow=23 * MIB) for _ in range(3)]
+    assert cuts == [None, None, ("names_of_a_node", "subscriptions")]
 
 
 def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
@@ -78,6 +85,53 @@ def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
     for _ in range(25):
         assert run.look(names_of_a_node=MIB // 5, grow=30 * MIB) is None
         assert run.look(names_of_a_node=1, grow=-30 * MIB) is None
+
+
+def test_names_that_cost_much_count_together():
+    run = Run()
+    some = {f"names_of_a_node_{number}": MIB // 4 for number in range(3)}
+    cuts = [run.look(grow=23 * MIB, **some) for _ in range(3)]
+    assert cuts == [None, None, ("names_of_a_node_0", "subscriptions")]
+
+
+def test_who_came_before_does_not_pay_for_names_of_others():
+    run = Run()
+    run.look(names_of_a_node=4 * MIB)
+    some = {f"names_of_a_node_{number}": MIB // 4 for number in range(3)}
+    cuts = [run.look(grow=23 * MIB, **some) for _ in range(3)]
+    assert cuts == [None, None, ("names_of_a_node_0", "subscriptions")]
+
+
+def test_names_of_who_has_left_count_as_long_as_the_node_does_not_turn():
+    run = Run()
+    run.look(grow=44 * MIB, names_of_a_node=3 * MIB // 2)
+    run.left.add("names_of_a_node")
+    some = {"names_of_a_node_2": 3 * MIB // 4, "names_of_a_node_3": 100_000}
+    cuts = [run.look(grow=30 * MIB, settled=False, **some), run.look(settled=False)]
+    assert cuts == [("names_of_a_node_2", "subscriptions"), None], "others have few"
+
+
+def test_names_of_who_has_left_are_gone_when_the_node_has_turned():
+    run = Run()
+    run.look(grow=44 * MIB, names_of_a_node=3 * MIB // 2)
+    run.left.add("names_of_a_node")
+    for _ in range(3):
+        run.look()
+    assert run.look(grow=30 * MIB, names_of_a_node_2=3 * MIB // 4) is None
+
+
+def test_records_that_make_a_process_grow_are_no_names():
+    run = Run()
+    run.look(grow=50 * MIB, peer=50 * MIB)
+    for _ in range(30):
+        assert run.look(names_of_a_node=60_000, peer=2 * MIB, grow=3 * MIB, taken=["peer"]) is None
+
+
+def test_several_consumers_of_ten_thousand_topics_stay():
+    run = Run()
+    some = {f"names_of_a_node_{number}": 60_000 for number in range(5)}
+    for _ in range(70):
+        assert run.look(grow=2 * MIB, **some) is None
 
 
 def test_names_that_have_much_in_common_are_more():
@@ -189,6 +243,36 @@ def test_nobody_is_cut_while_nothing_is_taken_of_anybody():
     run.look(grow=60 * MIB, peer=1)
     for _ in range(100):
         assert run.look(peer=50 * MIB, grow=MIB, settled=False) is None
+
+
+@pytest.mark.parametrize("name", ["questions", "beacons"])
+def test_where_little_can_wait_a_node_that_takes_nothing_is_no_excuse(name):
+    run = Run()
+    run.look(grow=60 * MIB, **{name: 1}, settled=False)
+    cuts = [run.look(**{name: MIB // 4}, grow=11 * MIB, settled=False) for _ in range(3)]
+    assert cuts == [None, None, (name, "endless message")]
+
+
+def test_after_a_cut_the_beginning_of_a_question_may_be_small():
+    run = Run()
+    run.look(grow=60 * MIB, questions=1, peer=1, names=3 * MIB)
+    cuts = [run.look(questions=MIB // 4, peer=MIB // 4) for _ in range(5)]
+    assert cuts == [None, None, ("questions", "endless message"), None, None]
+
+
+@pytest.mark.parametrize(("name", "octets"), [("questions", MIB), ("beacons", 30_000)])
+def test_after_a_cut_nobody_may_have_more_waiting_than_a_message(name, octets):
+    run = Run()
+    run.look(grow=60 * MIB, names=3 * MIB, **{name: 1})
+    cuts = [run.look(**{name: octets}, settled=False) for _ in range(3)]
+    assert cuts == [None, None, (name, "endless message")]
+
+
+def test_questions_that_wait_while_others_make_the_process_grow_are_few():
+    run = Run()
+    run.look(grow=60 * MIB, questions=1, settled=False)
+    for _ in range(8):
+        assert run.look(questions=60_000, grow=11 * MIB, settled=False) is None
 
 
 def test_what_came_before_it_was_watched_does_not_count():
