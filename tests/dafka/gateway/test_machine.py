@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Placed, Topic
+from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets, Placed, Topic
 from dafka.gateway.catalog import (
     CATALOG,
     CHANGED,
@@ -48,35 +48,27 @@ from dafka.gateway.effects import (
     TopicMade,
     TopicsOrdered,
 )
-from dafka.gateway.events import StoreRead
 from dafka.gateway.lines import (
     LEDGER,
     chain_address,
-    chain_name,
-    chain_of,
     encoded,
-    mark_of_partition,
 )
-from dafka.gateway.machine import SESSION_MS, GatewayMachine, gateway_of, node_number
+from dafka.gateway.machine import SESSION_MS, GatewayMachine
 from dafka.gateway.owner import TAKEOVER_MS_MAX
 from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.gateway.unstored import Unstored
-from dafka.groups.acceptor import Registers
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit import Commit, CommitKey, decode
-from dafka.groups.commit_table import fold
 from dafka.groups.events import Answered, Ask, Left
-from dafka.groups.membership import Accept, Beat, Prepare
-from dafka.model import Batch, Partition, range_of, slot_of
+from dafka.model import Partition, range_of, slot_of
 from dafka.protocol.effects import Dropped, Publish
 from dafka.protocol.events import PeerLeft, Received, TurnEnded, Woke
-from dafka.records.batch import BatchBuilder, enclosed, raw_records, values_of
-from dafka.storage.memory import MemoryLog
+from dafka.records.batch import BatchBuilder, enclosed, raw_records
 from dafka.wire import messages
 from tests.support.ledger_chains import chain
+from tests.support.store_in_memory import STORE, StoreInMemory
 
-STORE = "S0"
 ORDERS = Topic("orders", 2, UUID(int=7), {})
 FIRST = KafkaPartition("orders", 0)
 
@@ -87,56 +79,6 @@ def sent(*values, producer=-1, sequence=-1):
         builder.append(1_000, None, value, ())
     builder._builder.set_producer_state(producer, 0, sequence)
     return bytes(builder.build())
-
-
-class StoreInMemory:
-    """The one store: it keeps what is published, and says so when it is let."""
-
-    def __init__(self):
-        self.logs = {}
-        self._table = MemoryLog(STORE)
-        self.registers = Registers(self._table, -60_000)
-
-    def take(self, message):
-        place = Partition(message.topic, message.address)
-        batch = Batch(place, message.sequence, message.count, message.content)
-        self.logs.setdefault(place, []).append(batch)
-        self._table.append((), entries=fold(self._table, [batch]).entries)
-        return messages.Ack(*place, STORE, batch.end - 1)
-
-    def kept(self, topic):
-        return {
-            place: range(batches[-1].end)
-            for place, batches in self.logs.items()
-            if place.topic == topic
-        }
-
-    def values(self, place):
-        return [value for batch in self.logs[place] for value in values_of(batch)]
-
-    def read(self, wanted, numbers):
-        lines = {}
-        for place in self.kept(LEDGER):
-            name = chain_name(place.address)
-            if name.mark == mark_of_partition(wanted.partition):
-                values = enumerate(self.values(place))
-                chain = chain_of(values, wanted.partition, name.epoch)
-                lines[name.epoch] = chain
-        kept = {
-            place.address: there
-            for place, there in self.kept(wanted.partition.topic).items()
-            if range_of(slot_of(place.address), numbers) == wanted.partition.number
-        }
-        return StoreRead(wanted.token, STORE, lines, kept)
-
-    def answer(self, request, now_ms):
-        match request:
-            case Prepare():
-                return self.registers.prepare(request, now_ms)
-            case Accept():
-                return self.registers.accept(request, now_ms)
-            case Beat():
-                return self.registers.beat(request, now_ms)
 
 
 class Bench:
@@ -222,14 +164,6 @@ def bench(store):
     return bench
 
 
-def test_a_member_is_known_by_its_id():
-    node = node_number("AB")
-    assert gateway_of("AB@127.0.0.1:9092.3") == Gateway(node, "127.0.0.1", 9_092)
-    assert gateway_of("AB@[::1]:9092.3") == Gateway(node, "[::1]", 9_092)
-    assert gateway_of("AB.1") is gateway_of("AB@x:y.1") is gateway_of("") is None
-    assert 0 < node < 2**31
-
-
 def test_what_it_owns_it_stores_and_shows(bench):
     assert bench.append(sent(b"a", b"b")) == Placed(ErrorCode.NONE, 0, 0)
     assert bench.append(sent(b"c")) == Placed(ErrorCode.NONE, 2, 0)
@@ -308,6 +242,7 @@ def test_records_of_others_get_offsets_once_they_are_stored(bench):
 def test_a_store_that_has_left_is_to_say_again_what_it_has(bench):
     bench.deaf = True
     assert bench.append(sent(b"a")) is None
+    assert not any(isinstance(one, HearAgain) for one in bench.give(PeerLeft("NO STORE")))
     assert HearAgain(STORE) in bench.give(PeerLeft(STORE))
     bench.give(StoreTold(STORE, bench.store.kept(LEDGER)))
     told = bench.give(StoreTold(STORE, bench.store.kept("orders")))
@@ -346,10 +281,25 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
 
 
-def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+def add_later_ledger(store):
     later = Partition(LEDGER, chain_address("F" * 32, FIRST, 50))
     lines = [encoded(line, FIRST) for line in chain(50, ("A", 0, 5))]
     store.logs[later] = batches_of(later, 0, lines)
+
+
+def test_whose_lease_is_over_finds_a_ledger_of_a_later_epoch_as_it_should(store):
+    add_later_ledger(store)
+    bench = Bench(store)
+    bench.own(CONTROLLED)
+    effects = bench.machine.handle(CatalogRead((TopicState(ORDERS),)), bench.now_ms)
+    wanted = [one for one in effects if isinstance(one, ReadLedger)]
+    found = LedgersRead({(one.partition, one.epoch): store.read(one, 2) for one in wanted})
+    told = bench.machine.handle(found, bench.now_ms + SESSION_MS)
+    assert not any(isinstance(one, GenerationOutranked) for one in told)
+
+
+def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+    add_later_ledger(store)
     bench = Bench(store)
     bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.own(CONTROLLED, KafkaPartition("orders", 1))
