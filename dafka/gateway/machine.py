@@ -7,12 +7,11 @@ What only it decides is who of them hears of what.
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Placed
+from dafka.gateway.broker import ErrorCode, KafkaPartition, Placed
 from dafka.gateway.catalog import (
     CATALOG,
     CHANGED,
@@ -61,11 +60,12 @@ from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
+from dafka.gateway.sharing import GROUP, share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.gateway.unstored import Unstored
-from dafka.groups.commit import GATEWAYS, Commit, CommitKey
 from dafka.groups.commit import TOPIC as COMMITS
+from dafka.groups.commit import Commit, CommitKey
 from dafka.groups.events import (
     Answered,
     Assigned,
@@ -76,6 +76,7 @@ from dafka.groups.events import (
 )
 from dafka.groups.member import MemberMachine, MemberState
 from dafka.groups.membership import Member, blocking_of
+from dafka.limits import STORES_MAX
 from dafka.model import Batch, Partition, address_in, range_of, slot_of
 from dafka.protocol.effects import Dropped, Listen, Stored
 from dafka.protocol.events import Mirrored, PeerLeft, Received, ReceivedTogether, TurnEnded, Woke
@@ -95,39 +96,13 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.wire.messages import Message
 
-GROUP = GATEWAYS
-"""The gateways of a cluster, and the topic whose partitions they share."""
-
 SESSION_MS = 3_000
 """So long after the last word of a gateway others take over what it owned."""
 
 RECENT_BYTES_MAX = 32 * 1024 * 1024
+
 WANTED_MAX = 1_000
 """Topics that are being made, deleted or altered at a time."""
-
-
-def node_number(address: str) -> int:
-    """Return the number by which Kafka clients know a gateway: positive, of 31 bits."""
-    return zlib.crc32(octets_of(address)) % (2**31 - 1) + 1
-
-
-def gateway_of(member: str) -> Gateway | None:
-    """Read the id of a member of the group; None if no gateway has such a one."""
-    address, _, rest = member.partition("@")
-    host, _, port = rest.rpartition(".")[0].rpartition(":")
-    if not host or not port.isdecimal():
-        return None
-    return Gateway(node_number(address), host, int(port))
-
-
-def share_of(partition: KafkaPartition) -> Partition:
-    """Return what a Kafka partition is among those that the group shares."""
-    return Partition(GROUP, f"{partition.topic}/{partition.number}")
-
-
-def share_of_groups(number: int) -> Partition:
-    """Return what a share of groups is among those that the group of gateways shares."""
-    return Partition(GROUP, f"{COMMITS}/{number}")
 
 
 class GatewayMachine:
@@ -185,6 +160,8 @@ class GatewayMachine:
         """The stores whose commits have all been told, and whether their disk was new."""
         self._outranked = 0
         """The last epoch above which the gateways were to have a generation."""
+        self._heard: set[str] = set()
+        """The stores that have said something."""
         self._greeted = False
         self._share_partitions()
 
@@ -288,10 +265,17 @@ class GatewayMachine:
             case ReceivedTogether():
                 return [told for one in event.messages for told in self._receive(one, now_ms)]
             case PeerLeft():
-                self._followed.pop(event.address, None)
-                for share in self._shares.values():
-                    share.left(event.address)
-                return [HearAgain(event.address), *self._reflect(event, now_ms)]
+                return self._leave(event.address) + self._reflect(event, now_ms)
+
+    def _leave(self, peer: str) -> list[object]:
+        """What a peer has said counts no more, if it is a store; most are none."""
+        if peer not in self._heard and len(self._heard) < STORES_MAX:
+            return []
+        self._heard.discard(peer)
+        self._followed.pop(peer, None)
+        for share in self._shares.values():
+            share.left(peer)
+        return [HearAgain(peer)]
 
     def _receive(self, message: Message, now_ms: int) -> list[object]:
         match message:
@@ -337,19 +321,20 @@ class GatewayMachine:
                 self._translation.take(event.commits)
                 if event.whole:
                     self._followed[event.store] = event.new
+                    self._heard.add(event.store)
                 self._translate()
             case LedgersRead():
                 for (partition, epoch), read in event.found.items():
                     share = self._shares.get(partition)
                     if share is not None and share.epoch == epoch:
                         effects += share.take(read, now_ms)
-                        effects += self._outrank(share)
+                        effects += self._outrank(share, now_ms)
         return effects
 
-    def _outrank(self, share: Share) -> list[object]:
-        """Let the gateways have a generation above that of a ledger that is there."""
-        epoch = share.machine.newest
-        if not share.machine.outranked or epoch <= self._outranked:
+    def _outrank(self, share: Share, now_ms: int) -> list[object]:
+        """Let the gateways have a generation above that of a ledger, unless this one is over."""
+        epoch, mine = share.machine.newest, now_ms < self.lease_ms
+        if not (mine and share.machine.outranked) or epoch <= self._outranked:
             return []
         self._outranked = epoch
         place = Partition(LEDGER, self.address)
@@ -385,6 +370,8 @@ class GatewayMachine:
 
     def _stored(self, store: str, place: Partition, kept: range, now_ms: int) -> list[object]:
         """A store has something; whose it is."""
+        if len(self._heard) < STORES_MAX:
+            self._heard.add(store)
         topic, address = place
         if topic == LEDGER:
             share = self._chains.get(address)

@@ -57,17 +57,11 @@ from dafka.gateway.effects import (
     Shared,
     TopicMade,
 )
-from dafka.gateway.machine import (
-    GROUP,
-    GatewayMachine,
-    gateway_of,
-    node_number,
-    share_of,
-    share_of_groups,
-)
+from dafka.gateway.machine import GatewayMachine
 from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.owned_partitions import LateTakeovers
 from dafka.gateway.served import served
+from dafka.gateway.sharing import GROUP, gateway_of, node_number, share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.events import Answered, Ask, Barred, Left
 from dafka.groups.membership import majority_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from dafka.gateway.broker import KafkaPartition
 from dafka.gateway.catalog import ORDERED
 from dafka.gateway.effects import LagsMeasured, MeasureLags
-from dafka.gateway.machine import gateway_of, share_of
 from dafka.gateway.owned_partitions import OwnedPartitions
+from dafka.gateway.sharing import gateway_of, share_of
 from dafka.groups.lag import GROUPS_METERED_MAX
 from dafka.node.loop import STUCK_MS
 from dafka.process import metrics

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from dafka.gateway.broker import ErrorCode, Gateway, KafkaPartition, Offsets, Placed, Topic
+from dafka.gateway.broker import ErrorCode, KafkaPartition, Offsets, Placed, Topic
 from dafka.gateway.catalog import (
     CATALOG,
     CHANGED,
@@ -51,7 +51,7 @@ from dafka.gateway.lines import (
     chain_address,
     encoded,
 )
-from dafka.gateway.machine import SESSION_MS, gateway_of, node_number
+from dafka.gateway.machine import SESSION_MS
 from dafka.gateway.owner import TAKEOVER_MS_MAX
 from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
@@ -64,8 +64,9 @@ from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, Received, Woke
 from dafka.records.batch import BatchBuilder, enclosed, raw_records
 from dafka.wire import messages
-from tests.support.gateway_bench import FIRST, ORDERS, STORE, Bench, StoreInMemory, sent
+from tests.support.gateway_bench import FIRST, ORDERS, Bench, sent
 from tests.support.ledger_chains import chain
+from tests.support.store_in_memory import STORE, StoreInMemory
 
 GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
@@ -82,14 +83,6 @@ def bench(store):
     bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.own(CONTROLLED, FIRST, KafkaPartition("orders", 1))
     return bench
-
-
-def test_a_member_is_known_by_its_id():
-    node = node_number("AB")
-    assert gateway_of("AB@127.0.0.1:9092.3") == Gateway(node, "127.0.0.1", 9_092)
-    assert gateway_of("AB@[::1]:9092.3") == Gateway(node, "[::1]", 9_092)
-    assert gateway_of("AB.1") is gateway_of("AB@x:y.1") is gateway_of("") is None
-    assert 0 < node < 2**31
 
 
 def last_shared(bench):
@@ -194,6 +187,7 @@ def test_records_of_others_get_offsets_once_they_are_stored(bench):
 def test_a_store_that_has_left_is_to_say_again_what_it_has(bench):
     bench.deaf = True
     assert bench.append(sent(b"a")) is None
+    assert not any(isinstance(one, HearAgain) for one in bench.give(PeerLeft("NO STORE")))
     assert HearAgain(STORE) in bench.give(PeerLeft(STORE))
     bench.give(StoreTold(STORE, bench.store.kept(LEDGER)))
     told = bench.give(StoreTold(STORE, bench.store.kept("orders")))
@@ -232,10 +226,25 @@ def test_the_next_one_goes_on_where_another_has_stopped(bench, store):
     assert second.append(sent(b"d", producer=9, sequence=3)).offset == 3
 
 
-def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+def add_later_ledger(store):
     later = Partition(LEDGER, chain_address("F" * 32, FIRST, 50))
     lines = [encoded(line, FIRST) for line in chain(50, ("A", 0, 5))]
     store.logs[later] = batches_of(later, 0, lines)
+
+
+def test_whose_lease_is_over_finds_a_ledger_of_a_later_epoch_as_it_should(store):
+    add_later_ledger(store)
+    bench = Bench(store)
+    bench.own(CONTROLLED)
+    effects = bench.machine.handle(CatalogRead((TopicState(ORDERS),)), bench.now_ms)
+    wanted = [one for one in effects if isinstance(one, ReadLedger)]
+    found = LedgersRead({(one.partition, one.epoch): store.read(one, 2) for one in wanted})
+    told = bench.machine.handle(found, bench.now_ms + SESSION_MS)
+    assert not any(isinstance(one, GenerationOutranked) for one in told)
+
+
+def test_where_there_is_a_ledger_of_a_later_epoch_the_gateways_have_a_generation_above_that(store):
+    add_later_ledger(store)
     bench = Bench(store)
     bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.own(CONTROLLED, KafkaPartition("orders", 1))

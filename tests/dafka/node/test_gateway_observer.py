@@ -11,8 +11,8 @@ from dafka.gateway.broker import KafkaPartition, Offsets, Topic
 from dafka.gateway.catalog import CHANGED, CONTROLLED
 from dafka.gateway.coordinators import DescribedGroup
 from dafka.gateway.effects import LagsMeasured, Shared
-from dafka.gateway.machine import GROUP, node_number
 from dafka.gateway.meter import PartitionMeter
+from dafka.gateway.sharing import GROUP, node_number
 from dafka.groups.membership import Member
 from dafka.node.gateway_observer import GatewayObserver
 from dafka.node.loop import STUCK_MS
