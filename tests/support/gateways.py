@@ -38,6 +38,15 @@ async def until(happens, seconds=120.0):
     return found
 
 
+async def compared(broker):
+    """Wait until no store has a new disk any more, so that one may be away."""
+
+    async def are_known():
+        return all(one.told and not one.new for one in broker._watches)
+
+    await until(are_known)
+
+
 async def appended(broker, partition, batch, acks=-1):
     """Where a batch was placed, once somebody owns the partition."""
 

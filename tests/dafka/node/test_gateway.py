@@ -23,7 +23,17 @@ from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
-from tests.support.gateways import ORDERS, appended, batch_of, die, made, read, topic_of, until
+from tests.support.gateways import (
+    ORDERS,
+    appended,
+    batch_of,
+    compared,
+    die,
+    made,
+    read,
+    topic_of,
+    until,
+)
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -225,6 +235,7 @@ def test_one_of_three_stores_may_be_away(make_cluster, free_ports):
     async def before(broker):
         await made(broker, "orders", 1)
         assert (await appended(broker, ORDERS, batch_of(b"a", b"b"))).offset == 0
+        await compared(broker)
         stores[0].close()
         assert (await appended(broker, ORDERS, batch_of(b"c"))).offset == 2
 

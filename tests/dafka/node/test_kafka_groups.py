@@ -13,7 +13,7 @@ from dafka.model import Partition
 from dafka.node.committer import Committer
 from dafka.node.gateway import GatewayNode
 from dafka.query.client import StoreClient
-from tests.support.gateways import ORDERS, appended, batch_of, die, made, topic_of, until
+from tests.support.gateways import ORDERS, appended, batch_of, compared, die, made, topic_of, until
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -164,6 +164,7 @@ def test_a_commit_that_too_few_stores_take_is_not_acknowledged(make_site):
     async def scenario():
         await made(broker, "orders", 1)
         assert await commit(broker, {ORDERS: KafkaCommit(1)}) is ErrorCode.NONE
+        await compared(broker)
         site.stores[0].close()
         assert await commit(broker, {ORDERS: KafkaCommit(2)}) is ErrorCode.NONE
         assert await committed(broker) == {ORDERS: KafkaCommit(2)}
