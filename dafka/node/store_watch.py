@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -18,7 +19,7 @@ from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
 from dafka.node.catching_up import CatchingUp
-from dafka.node.ledgers import read_catalog, read_ledgers
+from dafka.node.ledgers import TOGETHER, read_catalog, read_ledgers
 from dafka.process.clock import now_ms
 from dafka.protocol.events import PeerLeft
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
@@ -128,13 +129,13 @@ class StoreWatch:
                 self._take(wait_s)
                 try:
                     self._look(client)
-                    wait_s = LOOK_S
-                    self._note(away=False)
+                    wait_s = 0.0 if self._wanted else LOOK_S
+                    self._note(None)
                     self.told = True
-                except QueryError:
+                except QueryError as error:
                     self._mark = None  # what it had begun to tell is told from the beginning
                     wait_s = AGAIN_S
-                    self._note(away=True)
+                    self._note(error)
 
     def _take(self, wait_s: float) -> None:
         """Wait for something to read, and take in all there is."""
@@ -204,10 +205,15 @@ class StoreWatch:
                 self._post(CatalogRead(tuple(states)))
 
     def _read_ledgers(self, client: StoreClient, topics: Mapping[str, Topic]) -> None:
-        if self._wanted:
-            found = read_ledgers(client, self._wanted.values(), topics)
-            self._post(LedgersRead(found))
-            self._wanted.clear()
+        """Some of those that are wanted; the others at once afterwards, in the next look.
+
+        Of thousands a store that is slow for a moment is asked for a few hundred again.
+        """
+        wanted = [*islice(self._wanted.values(), TOGETHER)]
+        if wanted:
+            self._post(LedgersRead(read_ledgers(client, wanted, topics)))
+            for one in wanted:
+                del self._wanted[one.partition]
 
     def _read_commits(self, client: StoreClient) -> None:
         """What is new says of which groups; what holds of these, the store says."""
@@ -220,8 +226,8 @@ class StoreWatch:
             self._post(CommitsTold(self._store, commits, whole, self.new))
         self._committing = bool(commits)
 
-    def _note(self, *, away: bool) -> None:
-        if away != self.away:
-            self.away = away
-            says = "store does not answer: ask it again" if away else "store answers"
+    def _note(self, error: QueryError | None) -> None:
+        if self.away != (error is not None):
+            self.away = error is not None
+            says = "store answers" if error is None else f"store is asked again: {error}"
             log.warning(says, extra={"store": self._endpoint})

@@ -99,6 +99,28 @@ def test_a_ledger_is_read_as_soon_as_the_store_is_there(cluster, watched, until)
     assert read.found[wanted.partition, 4].store == store.address
 
 
+def test_a_thousand_ledgers_are_told_in_parts(cluster, until):
+    many, posted = ORDERS._replace(partitions=1_000), []
+    store = cluster.store()
+    place = Cluster(stores=cluster.queries)
+    watch = StoreWatch(cluster.query, place, lambda: {"orders": many}, posted.append)
+    wanted = [ReadLedger(KafkaPartition("orders", number), 4, 1) for number in range(1_000)]
+    for one in wanted:
+        watch.read(one)
+    watch.start()
+    until(lambda: len(parts_of(posted)) == 4)
+    watch.close()
+    assert not watch.unwell()
+    parts = parts_of(posted)
+    assert [len(part) for part in parts] == [256, 256, 256, 232]
+    assert {place for part in parts for place in part} == {(one.partition, 4) for one in wanted}
+    assert {read.store for part in parts for read in part.values()} == {store.address}
+
+
+def parts_of(posted):
+    return [one.found for one in posted if isinstance(one, LedgersRead)]
+
+
 def test_what_groups_commit_is_told_as_the_store_holds_it(cluster, watched, until):
     _, posted = watched
     store = cluster.store()
