@@ -124,6 +124,9 @@ DIGEST_BYTES_MAX = 2 * 1024 * 1024
 DIGESTS_MAX = 1_000
 """Ranges in one request for digests."""
 
+READS_MAX = 1_000
+"""Partitions in one request for records."""
+
 DIGEST_RECORDS_MAX = 10_000
 """Records that one request may have digested one by one: some tens of milliseconds."""
 

@@ -13,6 +13,7 @@ from dafka.limits import (
     NAMED_MAX,
     PARTITIONS_MAX,
     READ_BYTES_MAX,
+    READS_MAX,
 )
 from dafka.model import Batch, Partition
 from dafka.query import messages
@@ -231,25 +232,36 @@ class StoreClient:
         Whole batches: the first may begin below `sequence`, the last end above what was asked. In a
         gap, from the first one behind it on.
         """
-        question = _read_request(partition, sequence, count_max, bytes_max)
-        return _batches(partition, self._ask(question, messages.ReadResponse))
+        question = messages.ReadRequest(
+            octets_of(partition.topic), octets_of(partition.address), sequence, count_max, bytes_max
+        )
+        page = self._ask(question, messages.ReadResponse)
+        return [Batch(partition, *batch) for batch in page.batches]
 
     def read_each(
         self, spans: Mapping[Partition, range], bytes_max: int
     ) -> dict[Partition, list[Batch]]:
         """Return for each partition what `read` returns of a span.
 
-        Several are asked for at a time: it is for many partitions of which there is little.
+        For many partitions in which there is little: hundreds are read with one question.
         """
-        questions = [
-            encode(_read_request(partition, span.start, len(span), bytes_max))
-            for partition, span in spans.items()
-        ]
-        answers = self._client.ask_all(questions, self._timeout_ms)
-        return {
-            partition: _batches(partition, self._answer(octets, messages.ReadResponse))
-            for partition, octets in zip(spans, answers, strict=True)
-        }
+        wanted = list(spans.items())
+        found: dict[Partition, list[Batch]] = {}
+        while len(found) < len(wanted):
+            asked = wanted[len(found) : len(found) + READS_MAX]
+            question = messages.ReadsRequest(
+                tuple(
+                    (octets_of(topic), octets_of(address), span.start, len(span))
+                    for (topic, address), span in asked
+                ),
+                bytes_max,
+            )
+            pages = self._ask(question, messages.ReadsResponse).pages
+            if not 0 < len(pages) <= len(asked):
+                raise self._error("answered with other batches than asked for")
+            for (partition, _), page in zip(asked, pages, strict=False):
+                found[partition] = [Batch(partition, *batch) for batch in page]
+        return found
 
     def scan(
         self, partition: Partition, start: int, end: int, first: Sequence[Batch] = ()
@@ -376,9 +388,7 @@ class StoreClient:
         self.close()
 
     def _ask(self, question: messages.Question, expected: type[A]) -> A:
-        return self._answer(self._client.ask(encode(question), self._timeout_ms), expected)
-
-    def _answer(self, octets: bytes, expected: type[A]) -> A:
+        octets = self._client.ask(encode(question), self._timeout_ms)
         try:
             answer = decode_answer(octets)
         except WireError as error:
@@ -401,18 +411,6 @@ class StoreClient:
 
     def _error(self, complaint: str) -> QueryError:
         return QueryError(f"store at {self.endpoint} {complaint}")
-
-
-def _read_request(
-    partition: Partition, sequence: int, count_max: int, bytes_max: int
-) -> messages.ReadRequest:
-    topic, address = octets_of(partition.topic), octets_of(partition.address)
-    count = min(count_max, BATCH_RECORDS_MAX)
-    return messages.ReadRequest(topic, address, sequence, count, bytes_max)
-
-
-def _batches(partition: Partition, page: messages.ReadResponse) -> list[Batch]:
-    return [Batch(partition, *batch) for batch in page.batches]
 
 
 def _ranges(rows: Iterable[messages.Kept]) -> dict[Partition, range]:

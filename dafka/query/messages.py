@@ -22,6 +22,7 @@ from dafka.limits import (
     NAMED_MAX,
     OPENING_CHARACTERS_MAX,
     QUERY_BYTES_MAX,
+    READS_MAX,
 )
 from dafka.records.digest import DIGEST_BYTES
 
@@ -92,6 +93,18 @@ class ReadRequest(Struct, frozen=True, array_like=True, tag="read"):
     address: Name
     sequence: Sequence
     count_max: Count
+    bytes_max: Count
+
+
+class ReadsRequest(Struct, frozen=True, array_like=True, tag="reads"):
+    """As `ReadRequest`, of many partitions in which there is little.
+
+    Attributes:
+        spans: Topic, address, sequence of the first record, and how many.
+        bytes_max: Of each of them.
+    """
+
+    spans: Annotated[tuple[tuple[Name, Name, Sequence, Count], ...], Meta(max_length=READS_MAX)]
     bytes_max: Count
 
 
@@ -220,6 +233,7 @@ RecordQuestion = (
     | NamedRangesRequest
     | ChangesRequest
     | ReadRequest
+    | ReadsRequest
     | FindRequest
     | DigestRequest
     | DigestsRequest
@@ -281,6 +295,16 @@ class ReadResponse(Struct, frozen=True, array_like=True, tag="batches"):
     """Batches of the partition asked for: first sequence, record count, content."""
 
     batches: tuple[tuple[Sequence, Count, bytes], ...]
+
+
+class ReadsResponse(Struct, frozen=True, array_like=True, tag="pages"):
+    """Of the first partitions asked for, as many as one answer holds, but at least one.
+
+    Attributes:
+        pages: The batches of each, as in `ReadResponse`.
+    """
+
+    pages: tuple[tuple[tuple[Sequence, Count, bytes], ...], ...]
 
 
 class FindResponse(Struct, frozen=True, array_like=True, tag="found"):
@@ -421,6 +445,7 @@ Answer = (
     | ReadResponse
     | FindResponse
     | DigestResponse
+    | ReadsResponse
     | DigestsResponse
     | DeleteResponse
     | HolesResponse

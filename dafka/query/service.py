@@ -174,7 +174,7 @@ def answer(
             return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log, bounds) if deletable else _NOT_DELETABLE)
-        if isinstance(asked, messages.ReadRequest) and not bounds.read_bytes:
+        if isinstance(asked, _READS) and not bounds.read_bytes:
             dropped("not read")
             return encode(_NOT_READ)
         return encode(_answer(asked, log, bounds))
@@ -184,6 +184,8 @@ def answer(
     except (StorageError, RecordError) as error:
         return encode(messages.ErrorResponse("storage", str(error)))
 
+
+_READS = messages.ReadRequest | messages.ReadsRequest
 
 _NOT_READ = messages.ErrorResponse("not read", "take the answers that are on their way first")
 
@@ -247,7 +249,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
             return rights.may_mirror(text(question.topic))
         case messages.DeleteRequest():
             return rights.may_write(text(question.topic))
-        case messages.DigestsRequest():
+        case messages.DigestsRequest() | messages.ReadsRequest():
             return all(
                 rights.may_read(text(topic)) for topic in {span[0] for span in question.spans}
             )
@@ -279,8 +281,8 @@ def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> A
             return _named(question, log)
         case messages.ChangesRequest():
             return _changes(question, log, bounds)
-        case messages.ReadRequest():
-            return _read(question, log, bounds)
+        case messages.ReadRequest() | messages.ReadsRequest():
+            return _read_any(question, log, bounds)
         case messages.FindRequest():
             return messages.FindResponse(_found(question, log))
         case messages.DigestRequest():
@@ -388,6 +390,29 @@ def _read(
     return messages.ReadResponse(
         tuple((batch.sequence, batch.count, batch.content) for batch in batches)
     )
+
+
+def _read_any(
+    question: messages.ReadRequest | messages.ReadsRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.ReadResponse | messages.ReadsResponse:
+    if isinstance(question, messages.ReadsRequest):
+        return _reads(question, log, bounds)
+    return _read(question, log, bounds)
+
+
+def _reads(
+    question: messages.ReadsRequest, log: RecordLog, bounds: AnswerBounds
+) -> messages.ReadsResponse:
+    """Read as many as one answer may hold."""
+    pages: list[tuple[tuple[int, int, bytes], ...]] = []
+    left = bounds.read_bytes
+    for span in question.spans:
+        if left <= 0:
+            break
+        one = messages.ReadRequest(*span, min(question.bytes_max, left))
+        pages.append(_read(one, log, bounds).batches)
+        left -= sum(len(content) for _, _, content in pages[-1])
+    return messages.ReadsResponse(tuple(pages))
 
 
 def _found(question: messages.FindRequest, log: RecordLog) -> int | None:

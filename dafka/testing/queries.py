@@ -12,7 +12,7 @@ from dafka.query.service import answer
 from dafka.transport.request import Client
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Any
 
     from dafka.storage.log import RecordLog
@@ -103,10 +103,6 @@ class SimQueryClient:
         if not self._store.awake or self._lost():
             raise QueryError("no answer")
         return answer(question, self._store.log)
-
-    def ask_all(self, questions: Sequence[bytes], timeout_ms: int) -> list[bytes]:
-        """Return the answers; one is asked after the other."""
-        return [self.ask(question, timeout_ms) for question in questions]
 
     def close(self) -> None:
         """Nothing is held outside this object."""

@@ -153,10 +153,6 @@ class WaitingClient:
                 return answered[1]
         raise QueryError("no answer in time")
 
-    def ask_all(self, questions: Sequence[bytes], timeout_ms: int) -> list[bytes]:
-        """Return the answers; one is asked after the other."""
-        return [self.ask(question, timeout_ms) for question in questions]
-
     def close(self) -> None:
         """Nobody waits any more."""
         self._line.close()

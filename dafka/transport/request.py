@@ -14,8 +14,6 @@ from __future__ import annotations
 import errno
 import logging
 import time
-from collections import deque
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import zmq
@@ -29,7 +27,7 @@ from dafka.transport.shedder import shedder
 from dafka.transport.unread import Unread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Self
 
     from dafka.transport.keys import Credentials
@@ -41,10 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _NUMBER_BYTES = 8
-
-_ON_THE_WAY_MAX = sockets.ANSWER_MARK // 2
-"""Questions without an answer: of more the server might have to drop answers, since what ZeroMQ has
-sent is room again only once that is half of what the mark allows."""
 
 
 class Client(NamedTuple):
@@ -86,9 +80,6 @@ class QueryClientPort(Protocol):
 
     def ask(self, question: bytes, timeout_ms: int) -> bytes:
         """Return the answer; raises `QueryError` if there is none in time."""
-
-    def ask_all(self, questions: Sequence[bytes], timeout_ms: int) -> list[bytes]:
-        """Return the answers, in order; raises `QueryError` if there is none of one in time."""
 
     def close(self) -> None:
         """Release the connection."""
@@ -221,38 +212,15 @@ class QueryClient:
         Raises:
             QueryError: There is none in time.
         """
-        (answer,) = self.ask_all([question], timeout_ms)
-        return answer
-
-    def ask_all(self, questions: Sequence[bytes], timeout_ms: int) -> list[bytes]:
-        """Return the answers to several questions, in their order.
-
-        Some are on their way at a time, so that no round trip is waited for after each.
-
-        Args:
-            questions: Whose answers can be kept all at once.
-            timeout_ms: How long it is waited for each of them.
-
-        Raises:
-            QueryError: There is none of one in time.
-        """
-        coming, asked = iter(questions), deque[int]()
-        found: dict[int, bytes] = {}
-        answers: list[bytes] = []
-        while len(answers) < len(questions):
-            deadline = time.monotonic() + timeout_ms / 1_000
-            for question in islice(coming, _ON_THE_WAY_MAX - len(asked)):
-                if not self._ready(zmq.POLLOUT, deadline):
-                    raise QueryError(f"cannot reach {self.endpoint} within {timeout_ms} ms")
-                asked.append(self.send(question))
-            while asked[0] not in found:
-                if not self._ready(zmq.POLLIN, deadline):
-                    raise QueryError(f"no answer from {self.endpoint} within {timeout_ms} ms")
-                received = self.receive()
-                if received is not None and received[0] in asked:
-                    found[received[0]] = received[1]
-            answers.append(found.pop(asked.popleft()))
-        return answers
+        deadline = time.monotonic() + timeout_ms / 1_000
+        if not self._ready(zmq.POLLOUT, deadline):
+            raise QueryError(f"cannot reach {self.endpoint} within {timeout_ms} ms")
+        number = self.send(question)
+        while self._ready(zmq.POLLIN, deadline):
+            received = self.receive()
+            if received is not None and received[0] == number:
+                return received[1]
+        raise QueryError(f"no answer from {self.endpoint} within {timeout_ms} ms")
 
     def send(self, question: bytes) -> int:
         """Ask without waiting; returns the number that the answer will carry.

@@ -8,7 +8,7 @@ from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
-from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX
+from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX, READS_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.client import StoreClient
@@ -237,6 +237,19 @@ def test_scanning(serving, client):
     assert list(client.scan(ORDERS, 7, 11)) == batches[1:3]
     assert list(client.scan(ORDERS, 7, 1_000)) == batches[1:]
     assert list(client.scan(ORDERS, 7, 7)) == []
+
+
+def test_reading_many_partitions(serving, client):
+    places = [Partition("t", f"{number:04}") for number in range(READS_MAX + 200)]
+    batches = {place: [Batch(place, 0, 1, place.address.encode())] for place in places}
+    serving.log.append([batch for found in batches.values() for batch in found])
+    spans = dict.fromkeys(places, range(1))
+    assert client.read_each(spans, 100) == batches
+    serving.bounds = AnswerBounds(read_bytes=2_000)
+    assert client.read_each(spans, 100) == batches
+    batches[ORDERS] = []
+    assert client.read_each({**spans, ORDERS: range(5)}, 100) == batches
+    assert client.read_each({}, 100) == {}
 
 
 def test_scanning_more_than_one_answer_holds(serving, client):

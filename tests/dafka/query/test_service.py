@@ -218,10 +218,33 @@ def test_read_is_bounded_whatever_is_asked():
     assert len(found.batches) == READ_BYTES_MAX >> 20
 
 
-def test_nothing_is_read_for_who_has_no_room(log, monkeypatch):
+def reads(*spans, bytes_max=2**62):
+    return messages.ReadsRequest(spans, bytes_max)
+
+
+def test_of_many_partitions_each_is_read_as_if_alone(log):
+    spans = [(b"b", b"2", 3, 1), (b"b", b"none", 0, 1), (b"\xff\xfe", b"\xff\xfe", 0, 1)]
+    alone = [asked(messages.ReadRequest(*span, 100), log).batches for span in spans]
+    assert asked(reads(*spans, bytes_max=100), log).pages == tuple(alone)
+    assert [len(batches) for batches in alone] == [1, 0, 1]
+
+
+def test_of_many_partitions_as_many_are_read_as_one_answer_holds():
+    log = MemoryLog("AB" * 16)
+    log.append([Batch(Partition("t", f"A{n}"), 0, 1, bytes(1 << 20)) for n in range(20)])
+    spans = [(b"t", b"A%d" % n, 0, 1) for n in range(20)]
+    assert len(asked(reads(*spans), log).pages) == READ_BYTES_MAX >> 20
+    assert len(asked(reads(*spans), log, read_bytes=1).pages) == 1
+
+
+@pytest.mark.parametrize(
+    "question", [messages.ReadRequest(b"b", b"2", 3, 100, 100), reads((b"b", b"2", 3, 100))]
+)
+def test_nothing_is_read_for_who_has_no_room(log, monkeypatch, question):
     monkeypatch.setattr(log, "read", None)
-    question, dropped = encode(messages.ReadRequest(b"b", b"2", 3, 100, 100)), []
-    found = answer(question, log, bounds=AnswerBounds(read_bytes=0), dropped=dropped.append)
+    dropped = []
+    bounds = AnswerBounds(read_bytes=0)
+    found = answer(encode(question), log, bounds=bounds, dropped=dropped.append)
     assert (decode_answer(found).reason, dropped) == ("not read", ["not read"])
 
 

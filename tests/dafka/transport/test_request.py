@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import time
 
 import pytest
@@ -59,35 +58,6 @@ def test_answers_may_come_in_any_order(server, client):
     for asker, answer in zip(reversed(askers), (b"two", b"one"), strict=True):
         server.reply(asker, answer)
     assert {next_answer(client) for _ in range(2)} == {(first, b"one"), (second, b"two")}
-
-
-def test_several_questions_are_on_their_way_at_a_time(server, client):
-    asked = [b"%d" % number for number in range(20)]
-
-    def serve():
-        answered = 0
-        while answered < len(asked):
-            # As many as come without an answer, and those in any order.
-            waiting = [next_question(server)]
-            while server.socket.poll(50):
-                waiting.append(server.receive())
-            most.append(len(waiting))
-            for asker, question in reversed(waiting):
-                assert server.reply(asker, b"to " + question)
-            answered += len(waiting)
-
-    most = []
-    thread = threading.Thread(target=serve)
-    thread.start()
-    assert client.ask_all(asked, WAIT_MS) == [b"to " + one for one in asked]
-    thread.join()
-    assert most[0] == 4, "of more the server might have to drop answers"
-
-
-def test_of_several_questions_one_has_no_answer_in_time(server, client):
-    with pytest.raises(QueryError, match="within 100 ms"):
-        client.ask_all([b"1", b"2"], 100)
-    assert client.ask_all([], 100) == []
 
 
 def test_no_answer_in_time(server, client):
