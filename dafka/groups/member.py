@@ -402,15 +402,20 @@ class MemberMachine:
         return [Rebalanced(self._settled)]
 
     def _all_released(self) -> bool:
+        """Whether everybody has said so of this very generation.
+
+        Who has said so of a later one only may never have been in this one: what that has moved
+        back to him he has kept. The later one is learnt of soon.
+        """
         generation = self._membership.generation
         done = {
             pulse.member
             for roster in self._rosters.values()
             for pulse in roster.pulses
-            if pulse.released >= generation
+            if pulse.released == generation
         }
         others = self._membership.members.keys() - {self.id}
-        return self._released >= generation and done >= others
+        return self._released == generation and done >= others
 
     def _wrong(self, now_ms: int) -> bool:
         """Whether the membership needs a change, and it is this member's turn to propose it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from dataclasses import replace
@@ -123,6 +124,46 @@ def test_a_second_member_waits_for_what_the_first_gives_back(group):
     group.now_ms += 200
     group.wake(second)
     assert second.said[-1] == Rebalanced(2)
+
+
+def of_hash(name, among, count):
+    """Partitions that hashing gives to one of these members."""
+    there = dict.fromkeys(among, ABOUT)
+    numbered = (Partition("orders", f"P{number}") for number in itertools.count())
+    return list(itertools.islice((one for one in numbered if owner(one, there) == name), count))
+
+
+def test_who_gives_back_for_a_later_generation_may_keep_what_an_earlier_one_took_from_it():
+    group = Group(3)
+    (first,) = group.join("A")
+    second, third = group.member("B"), group.member("C")
+    group.wake(second)
+    group.release(second)
+    between = second.said[-1]
+    # Nothing but what hashing gives to the second, so that the third moves some to the first.
+    third.machine.partitions = of_hash("B.1", ["A.1", "B.1", "C.1"], 6)
+    group.wake(third)
+    latest = third.said[-1]
+    group.now_ms += BEAT_MS
+    group.wake(first)
+    assert first.said[-1] == replace(latest, member="A.1"), "it was never in the one between"
+    group.release(first)
+    kept = [
+        one
+        for one in third.machine.partitions
+        if owner(one, between.members, between.moved) == "B.1"
+        and owner(one, latest.members, latest.moved) == "A.1"
+    ]
+    assert kept
+    group.away = {1, 2}
+    group.now_ms += BEAT_MS
+    group.wake(second)
+    assert second.machine.generation == between.generation
+    assert not second.machine.settled
+    group.away = set()
+    group.run(first, second, third, ms=500)
+    assert [one.machine.generation for one in (first, second, third)] == [latest.generation] * 3
+    assert all(one.machine.settled for one in (first, second, third))
 
 
 def test_shares_that_are_uneven_are_evened_once_and_by_agreement(group):
