@@ -2,6 +2,8 @@
 
 The whole of `dafka.groups.member` and `dafka.groups.acceptor` in a world where requests get lost,
 arrive twice and late, some members cannot reach some stores for a while, and everybody crashes.
+Once that is over nearly all members go and come back together a few times, and know different
+partitions: generations follow each other faster than everybody hears of them.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, World
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from dafka.groups.events import MemberEffect
     from dafka.groups.membership import Reply, Request
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 GROUP = "billing"
 TOPIC = "orders"
 SETTLING_MS_MAX = 60_000
+COMINGS = 5
+"""How often nearly all members come at the same time, once the faults are over."""
+
 PARTITIONS = tuple(Partition(TOPIC, f"P{number}") for number in range(12))
 
 
@@ -163,9 +168,14 @@ class SimMember:
         about = Member((TOPIC.encode(),), self._session_ms)
         address = f"{self.name}-{self.incarnation}"
         self.machine = MemberMachine(GROUP, address, about, len(self._keepers))
-        self.machine.partitions = PARTITIONS
+        self.know(PARTITIONS)
         self._asleep_until_ms = 0
         self._do(self.machine.handle(Woke(), self._now_ms))
+
+    def know(self, partitions: Collection[Partition]) -> None:
+        """Let it know what there is to share."""
+        assert self.machine is not None
+        self.machine.partitions = partitions
 
     @property
     def awake(self) -> bool:
@@ -375,15 +385,49 @@ def run(seed: int) -> AgreementOutcome:
     for keeper in keepers:
         if keeper.registers is None:
             keeper.boot()
-    healed_ms = world.now_ms
+    settled_ms = _settle(world, members, owners)
+    for _ in range(COMINGS):
+        _come_together(chance, members, keepers, session_ms)
+    _settle(world, members, owners)
+    return AgreementOutcome(settled_ms, owners.taken, owners.generations)
+
+
+def _settle(world: World, members: list[SimMember], owners: Owners) -> int:
+    """Let all be there, and reach all stores, until they have settled; returns how long it took."""
+    began_ms = world.now_ms
     while not _settled(members, owners):
-        assert world.now_ms < healed_ms + SETTLING_MS_MAX, "not settled"
+        assert world.now_ms < began_ms + SETTLING_MS_MAX, "not settled"
         for member in members:
             member.mend()
             if member.machine is None:
                 member.boot()
+            member.know(PARTITIONS)
         world.run_until(world.now_ms + 50)
-    return AgreementOutcome(world.now_ms - healed_ms, owners.taken, owners.generations)
+    return world.now_ms - began_ms
+
+
+def _come_together(
+    chance: random.Random, members: list[SimMember], keepers: list[Keeper], session_ms: int
+) -> None:
+    """Let all but one go and come back at about the same time.
+
+    They do not know all partitions yet, so each moves others; and some lose a store once they are
+    there.
+    """
+    world = members[0].world
+    for member in chance.sample(members, len(members) - 1):
+        if member.awake:
+            member.leave()
+    world.run_until(world.now_ms + 2 * session_ms)
+    for member in members:
+        member.mend()
+        if member.machine is None:
+            member.boot()
+            member.know(chance.sample(PARTITIONS, chance.randint(3, 8)))
+            world.run_until(world.now_ms + chance.randint(0, 60))
+            if chance.random() < 0.5:
+                member.unreachable = {chance.choice(keepers).name}
+    world.run_until(world.now_ms + session_ms)
 
 
 def _happen(

@@ -205,6 +205,12 @@ MUTANTS = [
         "        if not reconciling or self._lease_ms is None:",
     ),
     Mutant(
+        "what is given back for a later generation counts for an earlier one",
+        "dafka/groups/member.py",
+        "            if pulse.released == generation",
+        "            if pulse.released >= generation",
+    ),
+    Mutant(
         "a member without a lease goes on",
         "dafka/groups/member.py",
         "        if not self._joined or self._lease_ms is None or now_ms < self._lease_ms:\n",

@@ -63,6 +63,18 @@ def test_a_member_that_does_not_wait_for_the_others_is_found(monkeypatch):
     assert broken_by(range(20))
 
 
+def test_a_member_that_takes_a_later_hand_over_for_its_own_is_found(monkeypatch):
+    def sooner(self):
+        generation, pulses = self.generation, [one.pulses for one in self._rosters.values()]
+        done = {one.member for many in pulses for one in many if one.released >= generation}
+        others = self._membership.members.keys() - {self.id}
+        return self._released >= generation and done >= others
+
+    monkeypatch.setattr(member.MemberMachine, "_all_released", sooner)
+    assert broken_by([25])
+    assert broken_by([1464]), "in which it was found"
+
+
 def test_a_member_that_goes_on_without_a_lease_is_found(monkeypatch):
     def renew(self, store, sent_ms):
         self._lease_ms = 1 << 60
