@@ -202,7 +202,7 @@ def test_gateways_share_partitions_and_send_clients_to_each_other(gateway):
 
 def test_clients_are_sent_to_nobody_while_the_owner_may_be_dead(gateway):
     first, second = gateway(), gateway()
-    partitions = [KafkaPartition("orders", number) for number in range(8)]
+    partitions = [KafkaPartition("orders", number) for number in range(64)]
 
     async def scenario():
         await made(first, "orders", len(partitions))
