@@ -73,7 +73,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--kill-rounds",
         type=int,
-        default=2,
+        default=0,
         help="how often gateways and stores are killed while Kafka clients write",
     )
 
