@@ -60,12 +60,12 @@ from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
 from dafka.gateway.share import Share, batches_of
-from dafka.gateway.sharing import GROUP, share_of, share_of_groups
+from dafka.gateway.sharing import share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.gateway.unstored import Unstored
+from dafka.groups.commit import GATEWAYS, Commit, CommitKey
 from dafka.groups.commit import TOPIC as COMMITS
-from dafka.groups.commit import Commit, CommitKey
 from dafka.groups.events import (
     Answered,
     Assigned,
@@ -129,9 +129,9 @@ class GatewayMachine:
         self._stores = stores
         self._draw = draw
         self._mirror = MirrorMachine(MirrorSettings(foreign=foreign, min_acks=blocking_of(stores)))
-        about = Member((octets_of(GROUP),), SESSION_MS)
+        about = Member((octets_of(GATEWAYS),), SESSION_MS)
         # A member's id is all that others know of it, so it says where it listens.
-        self._member = MemberMachine(GROUP, f"{address}@{listens}", about, stores)
+        self._member = MemberMachine(GATEWAYS, f"{address}@{listens}", about, stores)
         self._lease = Lease(0)
         """The member's, for all that it owns."""
         self._shared = Shared(0, {}, {})
@@ -338,7 +338,7 @@ class GatewayMachine:
             return []
         self._outranked = epoch
         place = Partition(LEDGER, self.address)
-        self._coordination.publish([(CommitKey(GROUP, place), Commit(None, epoch, 0))])
+        self._coordination.publish([(CommitKey(GATEWAYS, place), Commit(None, epoch, 0))])
         return [GenerationOutranked(share.partition, share.epoch, epoch)]
 
     def _coordinate(self, wanted: CommitOffsets | ListGroups, now_ms: int) -> list[object]:

@@ -1,4 +1,7 @@
-"""The gateways of a cluster as a group, whose members share what clients see."""
+"""The gateways of a cluster as a group, whose members share what clients see.
+
+The group's name is also that of the topic whose partitions they share.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,6 @@ from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from dafka.gateway.broker import KafkaPartition
-
-GROUP = GATEWAYS
-"""Also the topic whose partitions they share."""
 
 
 def node_number(address: str) -> int:
@@ -34,9 +34,9 @@ def gateway_of(member: str) -> Gateway | None:
 
 def share_of(partition: KafkaPartition) -> Partition:
     """Return what a Kafka partition is among those that the group shares."""
-    return Partition(GROUP, f"{partition.topic}/{partition.number}")
+    return Partition(GATEWAYS, f"{partition.topic}/{partition.number}")
 
 
 def share_of_groups(number: int) -> Partition:
     """Return what a share of groups is among those that the group of gateways shares."""
-    return Partition(GROUP, f"{COMMITS}/{number}")
+    return Partition(GATEWAYS, f"{COMMITS}/{number}")

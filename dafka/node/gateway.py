@@ -61,8 +61,9 @@ from dafka.gateway.machine import GatewayMachine
 from dafka.gateway.meter import PartitionMeter
 from dafka.gateway.owned_partitions import LateTakeovers
 from dafka.gateway.served import served
-from dafka.gateway.sharing import GROUP, gateway_of, node_number, share_of, share_of_groups
+from dafka.gateway.sharing import gateway_of, node_number, share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
+from dafka.groups.commit import GATEWAYS
 from dafka.groups.events import Answered, Ask, Barred, Left
 from dafka.groups.membership import majority_of
 from dafka.node.group_client import StoreLines
@@ -190,7 +191,7 @@ class GatewayNode:
         with ExitStack() as opened:
             mesh = Mesh(cluster, self.address)
             opened.callback(mesh.close, 0)
-            lines = StoreLines(GROUP, cluster)
+            lines = StoreLines(GATEWAYS, cluster)
             opened.callback(lines.close)
             self._machine = GatewayMachine(
                 self.address,

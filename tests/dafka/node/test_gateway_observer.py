@@ -12,7 +12,8 @@ from dafka.gateway.catalog import CHANGED, CONTROLLED
 from dafka.gateway.coordinators import DescribedGroup
 from dafka.gateway.effects import LagsMeasured, Shared
 from dafka.gateway.meter import PartitionMeter
-from dafka.gateway.sharing import GROUP, node_number
+from dafka.gateway.sharing import node_number
+from dafka.groups.commit import GATEWAYS
 from dafka.groups.membership import Member
 from dafka.node.gateway_observer import GatewayObserver
 from dafka.node.loop import STUCK_MS
@@ -32,7 +33,7 @@ class Node:
     node, cluster_id = node_number(ME), "observed"
 
     def __init__(self):
-        about = Member((octets_of(GROUP),), 3_000)
+        about = Member((octets_of(GATEWAYS),), 3_000)
         self.meter = PartitionMeter(self.cluster_id)
         self.division = Shared(1, {f"{ME}@127.0.0.1:9092.1": about}, {}), {}
         self.shown = {}
@@ -88,7 +89,7 @@ def test_partitions_by_how_far_they_are(observed):
 def test_what_is_anothers_is_not_counted(observed):
     node, _, observer, look, _ = observed
     node.division = (
-        Shared(2, {"OTHER@127.0.0.1:9093.1": Member((octets_of(GROUP),), 3_000)}, {}),
+        Shared(2, {"OTHER@127.0.0.1:9093.1": Member((octets_of(GATEWAYS),), 3_000)}, {}),
         {},
     )
     look()
