@@ -124,7 +124,7 @@ DIGEST_BYTES_MAX = 2 * 1024 * 1024
 DIGESTS_MAX = 1_000
 """Ranges in one request for digests."""
 
-READS_MAX = 1_000
+READ_SPANS_MAX = 1_000
 """Partitions in one request for records."""
 
 DIGEST_RECORDS_MAX = 10_000

@@ -13,7 +13,7 @@ from dafka.limits import (
     NAMED_MAX,
     PARTITIONS_MAX,
     READ_BYTES_MAX,
-    READS_MAX,
+    READ_SPANS_MAX,
 )
 from dafka.model import Batch, Partition
 from dafka.query import messages
@@ -208,12 +208,7 @@ class StoreClient:
         found: dict[Partition, tuple[int, int, bytes]] = {}
         while len(found) < len(wanted):
             asked = wanted[len(found) : len(found) + DIGESTS_MAX]
-            question = messages.DigestsRequest(
-                tuple(
-                    (octets_of(topic), octets_of(address), span.start, len(span))
-                    for (topic, address), span in asked
-                )
-            )
+            question = messages.DigestsRequest(_spans(asked))
             page = self._ask(question, messages.DigestsResponse).digests
             if not 0 < len(page) <= len(asked):
                 raise self._error("answered with other digests than asked for")
@@ -248,14 +243,8 @@ class StoreClient:
         wanted = list(spans.items())
         found: dict[Partition, list[Batch]] = {}
         while len(found) < len(wanted):
-            asked = wanted[len(found) : len(found) + READS_MAX]
-            question = messages.ReadsRequest(
-                tuple(
-                    (octets_of(topic), octets_of(address), span.start, len(span))
-                    for (topic, address), span in asked
-                ),
-                bytes_max,
-            )
+            asked = wanted[len(found) : len(found) + READ_SPANS_MAX]
+            question = messages.ReadsRequest(_spans(asked), bytes_max)
             pages = self._ask(question, messages.ReadsResponse).pages
             if not 0 < len(pages) <= len(asked):
                 raise self._error("answered with other batches than asked for")
@@ -411,6 +400,15 @@ class StoreClient:
 
     def _error(self, complaint: str) -> QueryError:
         return QueryError(f"store at {self.endpoint} {complaint}")
+
+
+def _spans(
+    asked: Iterable[tuple[Partition, range]],
+) -> tuple[tuple[bytes, bytes, int, int], ...]:
+    return tuple(
+        (octets_of(topic), octets_of(address), span.start, len(span))
+        for (topic, address), span in asked
+    )
 
 
 def _ranges(rows: Iterable[messages.Kept]) -> dict[Partition, range]:

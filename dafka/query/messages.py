@@ -22,7 +22,7 @@ from dafka.limits import (
     NAMED_MAX,
     OPENING_CHARACTERS_MAX,
     QUERY_BYTES_MAX,
-    READS_MAX,
+    READ_SPANS_MAX,
 )
 from dafka.records.digest import DIGEST_BYTES
 
@@ -104,7 +104,9 @@ class ReadsRequest(Struct, frozen=True, array_like=True, tag="reads"):
         bytes_max: Of each of them.
     """
 
-    spans: Annotated[tuple[tuple[Name, Name, Sequence, Count], ...], Meta(max_length=READS_MAX)]
+    spans: Annotated[
+        tuple[tuple[Name, Name, Sequence, Count], ...], Meta(max_length=READ_SPANS_MAX)
+    ]
     bytes_max: Count
 
 

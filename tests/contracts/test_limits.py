@@ -21,7 +21,7 @@ from dafka.limits import (
     PEERS_MAX,
     QUERY_BYTES_MAX,
     QUESTION_BYTES_MAX,
-    READS_MAX,
+    READ_SPANS_MAX,
     STORES_MAX,
     TOPIC_BYTES_MAX,
 )
@@ -150,7 +150,7 @@ def test_the_largest_questions_fit_into_what_a_store_takes():
     accept = Accept(
         "g" * GROUP_BYTES_MAX, Ballot(2**62, "A" * ADDRESS_BYTES_MAX), bytes(MEMBERSHIP_BYTES_MAX)
     )
-    reads = questions.ReadsRequest(spans[:READS_MAX], 2**63 - 1)
+    reads = questions.ReadsRequest(spans[:READ_SPANS_MAX], 2**63 - 1)
     for question in (questions.DigestsRequest(spans), reads, questions.AcceptRequest(accept)):
         octets = questions.encode(question)
         assert len(octets) <= QUESTION_BYTES_MAX

@@ -8,7 +8,7 @@ from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
-from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX, READS_MAX
+from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX, READ_SPANS_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.client import StoreClient
@@ -240,7 +240,7 @@ def test_scanning(serving, client):
 
 
 def test_reading_many_partitions(serving, client):
-    places = [Partition("t", f"{number:04}") for number in range(READS_MAX + 200)]
+    places = [Partition("t", f"{number:04}") for number in range(READ_SPANS_MAX + 200)]
     batches = {place: [Batch(place, 0, 1, place.address.encode())] for place in places}
     serving.log.append([batch for found in batches.values() for batch in found])
     spans = dict.fromkeys(places, range(1))
