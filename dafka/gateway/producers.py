@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from dafka.records.header import HeaderFields
 
 BATCHES_KEPT = 6
-"""Clients keep `max.in.flight.requests.per.connection` at five or less with idempotence."""
-
+"""One more than are under way: clients keep `max.in.flight.requests.per.connection` at five or less
+with idempotence."""
 
 REFUSED_MAX = 10_000
 """Producers of whom that is remembered, some hundred bytes each."""
