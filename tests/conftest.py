@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ from xdist.scheduler import LoadScopeScheduling
 from dafka.errors import MisuseError
 from dafka.groups.commit import TOPIC, Commit, CommitKey, encode
 from dafka.model import Batch, Partition
+from dafka.process.logs import OURS
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.session import ensure_java, open_session
 
@@ -143,6 +145,18 @@ def spark(tmp_path_factory):
     session = open_session("local[2,4]", "tests", settings)
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def logs_as_before():
+    """What a test has set up for log lines ends with it, as the output does that it writes to."""
+    root = logging.getLogger()
+    handlers = root.handlers[:]
+    levels = {one: one.level for one in (root, *map(logging.getLogger, OURS))}
+    yield
+    root.handlers[:] = handlers
+    for one, level in levels.items():
+        one.setLevel(level)
 
 
 DEADLINE_S = 120.0

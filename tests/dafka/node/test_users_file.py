@@ -78,7 +78,7 @@ def test_a_file_that_cannot_be_used_leaves_what_was_and_says_so(tmp_path, until,
         rewrite(file, added="\nnonsense")
         until(lambda: users.problem)
         assert "users are those of before" in users.problem
-        assert "users file is not taken up" in caplog.text
+        until(lambda: "users file is not taken up" in caplog.text)
         with gateway.client() as another:
             assert log_in(another, "shop", passwords["shop"]) == 0
         assert shop.ask(Api.METADATA, 9, topics=[]).topics == []

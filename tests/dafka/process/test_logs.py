@@ -6,25 +6,13 @@ import logging
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.process.logs import OURS, JsonFormatter, KeyValueFormatter, LineFormat, set_up_logs
+from dafka.process.logs import JsonFormatter, KeyValueFormatter, LineFormat, set_up_logs
 
 
 def line(message, *arguments, exc_info=None, **facts):
     record = logging.LogRecord("dafka.x", logging.INFO, "f", 1, message, arguments, exc_info)
     vars(record).update(facts)
     return KeyValueFormatter().format(record)
-
-
-@pytest.fixture
-def root():
-    """The root logger, as it was before afterwards, and those of our packages."""
-    root = logging.getLogger()
-    handlers = root.handlers[:]
-    levels = {one: one.level for one in (root, *map(logging.getLogger, OURS))}
-    yield root
-    root.handlers[:] = handlers
-    for one, level in levels.items():
-        one.setLevel(level)
 
 
 def test_a_line_has_time_level_logger_message_and_facts():
@@ -56,7 +44,7 @@ def test_a_traceback_follows_the_line():
     assert rest[-1] == "ValueError: invalid literal for int() with base 10: 'reason'"
 
 
-def test_lines_below_the_level_are_not_shown(root, capsys):
+def test_lines_below_the_level_are_not_shown(capsys):
     set_up_logs("warning")
     log = logging.getLogger("dafka.test")
     log.info("quiet")
@@ -67,7 +55,7 @@ def test_lines_below_the_level_are_not_shown(root, capsys):
     assert captured.err.endswith("loud topic=a\\nb\n")
 
 
-def test_setting_up_twice_shows_a_line_once(root, capsys):
+def test_setting_up_twice_shows_a_line_once(capsys):
     set_up_logs("info")
     set_up_logs("INFO")
     logging.getLogger("dafka.test").info("once")
@@ -75,12 +63,12 @@ def test_setting_up_twice_shows_a_line_once(root, capsys):
 
 
 @pytest.mark.parametrize("level", ["loud", "", "info "])
-def test_an_unknown_level_is_refused(root, level):
+def test_an_unknown_level_is_refused(level):
     with pytest.raises(MisuseError, match="level"):
         set_up_logs(level)
 
 
-def test_a_line_of_json_has_all_of_it(root, capsys):
+def test_a_line_of_json_has_all_of_it(capsys):
     set_up_logs("info", LineFormat.JSON)
     logging.getLogger("dafka.test").info("store is %s", "up", extra={"address": "A\nB", "n": 3})
     (line,) = capsys.readouterr().err.splitlines()
@@ -109,7 +97,7 @@ def test_what_json_does_not_know_and_tracebacks_are_text():
     assert found["traceback"].endswith("invalid literal for int() with base 10: 'reason'")
 
 
-def test_libraries_are_heard_from_warnings_on(root, capsys):
+def test_libraries_are_heard_from_warnings_on(capsys):
     set_up_logs("debug")
     logging.getLogger("dafka.node").debug("ours")
     logging.getLogger("py4j.java_gateway").info("chatter")
