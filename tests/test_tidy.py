@@ -46,57 +46,70 @@ def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=relative)
-def test_files_stay_short(path):
-    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+def lines_of(path: Path) -> int:
+    return len(path.read_text().splitlines())
+
+
+def test_files_stay_short():
+    lines = {relative(path): lines_of(path) for path in SOURCES + TESTS}
+    assert {path: length for path, length in lines.items() if length > FILE_LINES_MAX} == {}
 
 
 @pytest.mark.parametrize("paths", [SOURCES, TESTS], ids=["sources", "tests"])
 def test_nine_files_of_ten_are_shorter(paths):
-    lines = sorted(len(path.read_text().splitlines()) for path in paths)
+    lines = sorted(map(lines_of, paths))
     assert lines[len(lines) * 9 // 10] <= MOST_FILES_LINES_MAX
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_functions_stay_short(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.FunctionDef):
-            assert node.end_lineno is not None
-            assert node.end_lineno - node.lineno < FUNCTION_LINES_MAX, node.name
+def test_functions_stay_short():
+    long = [
+        f"{relative(path)}:{node.name}"
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        and (node.end_lineno or 0) - node.lineno >= FUNCTION_LINES_MAX
+    ]
+    assert long == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_every_source_file_has_its_test_file(path):
-    if path.name in NO_TEST_OF_ITS_OWN or relative(path) in ONLY_VALUES:
-        return
-    package = path.relative_to(ROOT)
-    expected = ROOT / "tests" / package.parent / f"test_{package.name}"
+def own_tests(path: Path) -> Path:
+    """Where the tests of a source file are."""
     if relative(path) == "dafka/storage/log.py":
-        expected = ROOT / "tests/contracts/test_record_log.py"
-    assert expected.exists(), f"{relative(expected)} is missing"
+        return ROOT / "tests/contracts/test_record_log.py"
+    return ROOT / "tests" / path.relative_to(ROOT).parent / f"test_{path.name}"
 
 
-@pytest.mark.parametrize("path", TESTS, ids=relative)
-def test_every_test_file_mirrors_a_source_file(path):
+def test_every_source_file_has_its_test_file():
+    tested = [
+        path
+        for path in SOURCES
+        if path.name not in NO_TEST_OF_ITS_OWN and relative(path) not in ONLY_VALUES
+    ]
+    assert [relative(path) for path in tested if not own_tests(path).exists()] == []
+
+
+def mirrors(path: Path) -> bool:
+    """Whether a test file stands where its source file does, or need not."""
     inside = path.relative_to(ROOT / "tests")
-    if len(inside.parts) == 1 or inside.parts[0] in WITHOUT_MIRROR:
-        return
-    if path.name == "conftest.py":
-        return
+    if len(inside.parts) == 1 or inside.parts[0] in WITHOUT_MIRROR or path.name == "conftest.py":
+        return True
     name = path.name.removeprefix("test_")
     script = ROOT / inside.parent / "static" / Path(name).with_suffix(".js")
-    assert (ROOT / inside.parent / name).exists() or script.exists()
+    return (ROOT / inside.parent / name).exists() or script.exists()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_names_say_what_they_hold(path):
-    assert path.stem not in VAGUE_NAMES
+def test_every_test_file_mirrors_a_source_file():
+    assert [relative(path) for path in TESTS if not mirrors(path)] == []
 
 
-@pytest.mark.parametrize("path", SOURCES + TESTS, ids=relative)
-def test_nothing_is_left_for_later(path):
+def test_names_say_what_they_hold():
+    assert [relative(path) for path in SOURCES if path.stem in VAGUE_NAMES] == []
+
+
+def test_nothing_is_left_for_later():
     marks = re.compile(r"#.*\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
-    assert not marks.search(path.read_text())
+    marked = [relative(path) for path in SOURCES + TESTS if marks.search(path.read_text())]
+    assert marked == []
 
 
 def patched(call: ast.Call) -> str | None:
@@ -107,19 +120,21 @@ def patched(call: ast.Call) -> str | None:
     return ast.unparse(first if isinstance(first, ast.Constant) else others[0])
 
 
-@pytest.mark.parametrize("path", TESTS, ids=relative)
-def test_no_constant_is_patched(path):
+def test_no_constant_is_patched():
     # Times and bounds come in as settings. What is no literal could name any constant.
-    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-    names = [name for call in calls if (name := patched(call)) is not None]
     permitted = re.compile(r"'(\w+\.)*_*(?![A-Z\d_]+')\w+'")
-    assert [name for name in names if not permitted.fullmatch(name)] == []
+    names = [
+        (relative(path), name)
+        for path in TESTS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and (name := patched(node)) is not None
+    ]
+    assert [name for name in names if not permitted.fullmatch(name[1])] == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=relative)
-def test_every_package_is_a_regular_one(path):
+def test_every_package_is_a_regular_one():
     # A folder without __init__.py is left out of the wheel, and import-linter does not see it.
-    assert (path.parent / "__init__.py").exists()
+    assert [path for path in SOURCES if not (path.parent / "__init__.py").exists()] == []
 
 
 def test_asserts_stay_on():
