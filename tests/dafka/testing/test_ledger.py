@@ -243,7 +243,7 @@ FAULTS = {
         lambda patch: patch.setattr(Gateway, "thaw", with_the_time_before(Gateway.thaw)),
     ),
     "one store read": (
-        9,
+        3,
         lambda patch: patch.setattr(module, "majority_of", unread(module.majority_of)),
     ),
     "one store enough": (
@@ -295,7 +295,7 @@ FAULTS = {
         lambda patch: patch.setattr(Beginning, "see", settled_unfinished(Beginning.see)),
     ),
     "dropped for what others have": (
-        282,
+        78,
         lambda patch: patch.setattr(Shelf, "copy", what_others_have(Shelf.copy)),
     ),
     "a new disk counts": (
@@ -306,7 +306,7 @@ FAULTS = {
         214,
         lambda patch: patch.setattr(module, "knows_all", no_others(module.knows_all)),
     ),
-    "batches not repeated": (6, lambda patch: patch.setattr(Producers, "taken", lambda self: [])),
+    "batches not repeated": (18, lambda patch: patch.setattr(Producers, "taken", lambda self: [])),
     "a later beginning told at once": (
         63,
         lambda patch: patch.setattr(
@@ -314,7 +314,7 @@ FAULTS = {
         ),
     ),
     "a deletion forgotten": (
-        54,
+        110,
         lambda patch: patch.setattr(module, "listed", a_deletion_is_forgotten(module.listed)),
     ),
     "empty before it is stored": (
