@@ -58,7 +58,7 @@ def test_commands_reach_the_links_and_answers_come_back(client, link):
 
 
 def test_a_memory_of_very_many_partitions_comes_whole(client, link):
-    heads = {Partition(f"{number:0200}", f"{number:032X}"): number for number in range(60_000)}
+    heads = {Partition(f"{number:0200}", f"{number:032X}"): number for number in range(20_000)}
     link.remembered = lambda cluster: (7, heads)
     assert client.lost("c3") == (7, heads)
     assert link.told == [ClusterLost("c3")]
