@@ -49,7 +49,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--seeds", type=int, default=200, help="how many seeds of the simulator to run"
+        "--seeds", type=int, default=60, help="how many seeds of the simulator to run"
     )
     parser.addoption(
         "--fuzz-cases", type=int, default=5_000, help="how many mutations each decoder is given"

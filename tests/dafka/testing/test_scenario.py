@@ -1,4 +1,4 @@
-"""One cluster in the simulator: 200 seeds here, more with `make test SEEDS=1000`; and bugs put in
+"""One cluster in the simulator: some seeds here, more with `make test SEEDS=1000`; and bugs put in
 on purpose, each of which the checker must find and call by its name."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole topologies in the simulator: 200 seeds here, more with `make test SEEDS=1000`."""
+"""Whole topologies in the simulator: some seeds here, more with `make test SEEDS=1000`."""
 
 from __future__ import annotations
 
