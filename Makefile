@@ -71,9 +71,9 @@ types: $(VENV)/installed-dev
 imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
-# Four at once for two cores: tests of processes mostly wait.
+# Three at once for two cores: tests of processes mostly wait.
 unit: $(VENV)/installed-dev $(VENV)/installed-data $(VENV)/suites
-	$(BIN)/python -m pytest -n 4 --seeds $(SEEDS)
+	$(BIN)/python -m pytest -n 3 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
 	$(BIN)/python -m dafka.testing.scenario --count $(SEEDS)

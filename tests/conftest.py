@@ -48,9 +48,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser):
-    parser.addoption(
-        "--seeds", type=int, default=60, help="how many seeds of the simulator to run"
-    )
+    parser.addoption("--seeds", type=int, default=60, help="how many seeds of the simulator to run")
     parser.addoption(
         "--fuzz-cases", type=int, default=5_000, help="how many mutations each decoder is given"
     )
@@ -90,14 +88,17 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 
 
-class _OneWorkerForSpark(LoadScopeScheduling):
+class _OneWorkerForDearThings(LoadScopeScheduling):
     """Deals tests one by one, but those of Spark together: a JVM is dear, one shall do for all.
+    So is a browser.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
 
     def _split_scope(self, nodeid):
         file = nodeid.partition("::")[0]
+        if file.endswith("dashboard/test_page.py"):
+            return "browser"
         return "spark" if "spark" in file or "audit" in file else nodeid
 
     def _assign_work_unit(self, node):
@@ -112,7 +113,7 @@ class _OneWorkerForSpark(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config, log):
-    return _OneWorkerForSpark(config, log)
+    return _OneWorkerForDearThings(config, log)
 
 
 STREAMING_SOURCE = (

@@ -18,7 +18,7 @@ from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import random_topology, topology_of, tree_of
 
-SHARE = 8
+SHARE = 24
 """One in so many losses of the larger trees is run here;
 `python -m distributor.testing.losses --size 6 --lost 2` runs them all."""
 

@@ -170,7 +170,7 @@ def forget_to_wake_the_role(monkeypatch):
 MUTANTS = [
     (copy_what_is_not_durable, 21),
     (never_acknowledge_again, 6),
-    (acknowledge_before_the_write, 0),
+    (acknowledge_before_the_write, 2),
     (look_at_the_own_flag_only, 6),
     (set_the_flag_of_the_next_level, 2),
     (forget_where_a_record_came_from, 6),
