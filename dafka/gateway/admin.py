@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaPartition
-from dafka.limits import TOPIC_BYTES_MAX
+from dafka.limits import CLIENT_WAIT_MS_MAX, TOPIC_BYTES_MAX
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
     from dafka.gateway.broker import Broker, Topic
 
 TOPIC_NAME = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{TOPIC_BYTES_MAX}}}")
+
+ON_DEMAND_S = 1.0
+"""How long a topic is waited for that is made because somebody asks for it. What else the client
+sends waits meanwhile, and it asks again."""
+
+_BEING_MADE = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS
+"""What is said of a topic that is not known here yet: the client asks again."""
+
+
+def patience_s(body: SimpleNamespace) -> float:
+    """How long the client waits that sends a request, as it says."""
+    return max(0, min(int(body.timeout_ms), CLIENT_WAIT_MS_MAX)) / 1_000
 
 
 async def metadata(
@@ -37,10 +50,8 @@ async def metadata(
         # Each is told once: of a topic with thousands of partitions a name asks for much.
         asked = {one.topic_id if one.name is None else one.name: one for one in body.topics}
         ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
-        topics = [
-            await _asked(broker, one, ids, partitions if creates else None)
-            for one in asked.values()
-        ]
+        made = partitions if creates else None
+        topics = await asyncio.gather(*(_asked(broker, one, ids, made) for one in asked.values()))
     return {
         "brokers": _brokers(broker, "node_id"),
         "cluster_id": broker.cluster_id,
@@ -65,12 +76,11 @@ async def _asked(
     if not TOPIC_NAME.fullmatch(asked.name):
         error = ErrorCode.INVALID_TOPIC
     elif partitions is not None:
-        error = await broker.create(asked.name, partitions, {})
+        error = await broker.create(asked.name, partitions, {}, ON_DEMAND_S)
         topic = broker.topic(asked.name)
     if topic is not None:
         return _topic(broker, topic)
-    # Made, and not known here yet: the client asks again.
-    error = ErrorCode.LEADER_NOT_AVAILABLE if error is ErrorCode.NONE else error
+    error = ErrorCode.LEADER_NOT_AVAILABLE if error in _BEING_MADE else error
     return {"error_code": error, "name": asked.name}
 
 
