@@ -518,6 +518,10 @@ class GatewayMachine:
     def _want(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
         if isinstance(wanted, MakeTopic) and not is_public(wanted.name):
             return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
+        made = {one.name for one in self._wanted.values() if isinstance(one, MakeTopic)}
+        if isinstance(wanted, MakeTopic) and wanted.name in made:
+            # Clients ask again; as in Kafka it is there for them, and is known a little later.
+            return [TopicMade(wanted.token, ErrorCode.TOPIC_ALREADY_EXISTS)]
         if len(self._wanted) >= WANTED_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
         self._wanted[wanted.token] = wanted

@@ -310,6 +310,16 @@ def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     assert bench.ask(MakeTopic(7, topic._replace(name="_x"))).error is ErrorCode.INVALID_TOPIC
 
 
+def test_a_topic_that_is_being_made_is_there_for_who_makes_it_too(bench):
+    topic = Topic("sales", 1, UUID(int=9), {})
+    assert not made_in(bench.give(MakeTopic(5, topic)))
+    for token in range(6, 9):  # as clients ask again while there is no controller
+        exists = TopicMade(token, ErrorCode.TOPIC_ALREADY_EXISTS)
+        assert bench.ask(MakeTopic(token, topic._replace(id=UUID(int=token)))) == exists
+    (log,) = bench.store.kept(TOPICS)
+    assert len(bench.store.values(log)) == 1, "what is in there is kept for ever"
+
+
 def test_who_makes_a_topic_for_which_there_is_no_room_any_more_is_told(bench):
     bench.machine.catalog._room = 4
     topics = [Topic(f"t{number}", 3, UUID(int=10 + number), {}) for number in range(2)]
