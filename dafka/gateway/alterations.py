@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
@@ -38,23 +39,23 @@ async def alter_some_configs(broker: Broker, body: SimpleNamespace) -> dict[str,
 
 async def _altered(broker: Broker, body: SimpleNamespace, *, whole: bool) -> dict[str, Any]:
     named = Counter((one.resource_type, one.resource_name) for one in body.resources)
-    answers = []
-    for asked in body.resources:
+
+    async def alter(asked: SimpleNamespace) -> dict[str, Any]:
         which = asked.resource_type, asked.resource_name
         configs = {one.name: _value(one) for one in asked.configs}
         error, why = _alteration_refusal(broker, asked, configs, twice=named[which] > 1)
         if error is ErrorCode.NONE and not body.validate_only:
             error = await broker.alter(asked.resource_name, configs, whole=whole)
             why = None if error is ErrorCode.NONE else error.name
-        answers.append(
-            {
-                "resource_type": asked.resource_type,
-                "resource_name": asked.resource_name,
-                "error_code": error,
-                "error_message": why,
-            }
-        )
-    return {"responses": answers}
+        return {
+            "resource_type": asked.resource_type,
+            "resource_name": asked.resource_name,
+            "error_code": error,
+            "error_message": why,
+        }
+
+    # Together, as each may wait for a controller for as long as clients wait for all.
+    return {"responses": await asyncio.gather(*map(alter, body.resources))}
 
 
 def _alteration_refusal(
