@@ -214,6 +214,7 @@ class LedgerMachine:
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
+        self.ledger.check()
         if self._offered is None:
             return
         assert self._offered.start <= self._offered.end <= self.ledger.end
