@@ -88,10 +88,17 @@ class LedgersRead:
 
 @dataclass(frozen=True, slots=True)
 class StoreTold:
-    """Event: what a store keeps of the partitions that have changed there."""
+    """Event: what a store keeps of the partitions that have changed there.
+
+    Attributes:
+        store: Which.
+        kept: By partition, what it has.
+        unlisted: Those that it has forgotten, as nothing of them was kept for long.
+    """
 
     store: str
     kept: Mapping[Partition, range]
+    unlisted: Sequence[Partition] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class LineKind(Enum):
@@ -157,6 +157,13 @@ class RecordsGone:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsForgotten:
+    """No store says anything of these addresses any more: nothing was kept of them for long."""
+
+    addresses: Collection[str]
+
+
+@dataclass(frozen=True, slots=True)
 class Restate:
     """Write the whole list anew in the same chain, which is long.
 
@@ -233,6 +240,7 @@ LedgerEvent = (
     | RecordsSent
     | RecordsStored
     | RecordsGone
+    | RecordsForgotten
     | Restate
     | RecordsDeleted
     | TopicDeleted

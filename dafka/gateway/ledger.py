@@ -82,6 +82,10 @@ class Ledger:
         """Assert that it names no more addresses than it has entries, those that take room yet."""
         assert len(self._numbers) == len(self._addresses) <= len(self._offsets)
 
+    def addresses(self) -> set[str]:
+        """Those that its entries name, and may be some more."""
+        return set(self._numbers)
+
     def listed(self, address: str) -> int:
         """The sequence of an address behind the last one that has an offset; 0 if none has."""
         return self._listed.get(address, 0)

@@ -17,6 +17,7 @@ from dafka.gateway.events import (
     Produced,
     ReadStores,
     RecordsDeleted,
+    RecordsForgotten,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -202,10 +203,15 @@ class Share:
             effects += self.feed(Restate(self._producers.taken()), now_ms)
         return effects
 
-    def left(self, store: str) -> None:
+    def unlisted(self, store: str, address: str, now_ms: int) -> list[ShareEffect]:
+        """A store has forgotten an address."""
+        gone = self._record_ends.unlisted(address, store)
+        return self.feed(RecordsForgotten((address,)), now_ms) if gone else []
+
+    def left(self, store: str, now_ms: int) -> list[ShareEffect]:
         """A store has left: what it has counts once it says so again."""
         self._line_ends.forget(store)
-        self._record_ends.forget(store)
+        return self.feed(RecordsForgotten(self._record_ends.forget(store)), now_ms)
 
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""

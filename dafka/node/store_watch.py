@@ -152,11 +152,13 @@ class StoreWatch:
         if self._again:
             self._again, self._mark = False, None
         told = None if self._mark is None else client.changes(self._mark)
+        forgotten: list[Partition] = []
         if told is None:
             kept = self._begin(client)
         else:
             changed, self._mark = told
             kept = {place: there for place, there in changed.items() if there is not None}
+            forgotten = [place for place in changed if place not in kept]
         self._read_catalog(client, kept)
         topics = self._topics()
         ours = {
@@ -164,8 +166,9 @@ class StoreWatch:
             for place, there in kept.items()
             if place.topic in topics or place.topic in (LEDGER, TOPICS, CHANGES)
         }
-        if ours:
-            self._post(StoreTold(self._store, ours))
+        unlisted = tuple(place for place in forgotten if place.topic in topics)
+        if ours or unlisted:
+            self._post(StoreTold(self._store, ours, unlisted))
         self._read_ledgers(client, topics)
         if self.new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS

@@ -293,6 +293,19 @@ def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
     assert second.append(sent(b"b")).offset == 1
 
 
+def test_what_a_store_has_forgotten_is_forgotten_here_but_for_its_end(bench):
+    address = bench.draw()
+    while range_of(slot_of(address), ORDERS.partitions) != FIRST.number:
+        address = bench.draw()
+    place = Partition("orders", address)
+    bench.give(StoreTold(STORE, {place: range(3, 3)}))
+    share = bench.machine._shares[FIRST]
+    assert (address, 3) in share._record_ends.ends()
+    assert bench.give(StoreTold(STORE, {}, (place, Partition("other", address)))) == []
+    assert (address, 3) not in share._record_ends.ends()
+    assert share.machine.ledger.listed(address) == 3
+
+
 def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     topic = Topic("sales", 1, UUID(int=9), {})
     bench.give(MakeTopic(5, topic))

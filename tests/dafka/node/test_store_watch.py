@@ -60,6 +60,20 @@ def test_what_changes_is_told(cluster, watched, until):
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
 
 
+def test_what_a_store_has_forgotten_is_told(cluster, watched, until):
+    _, posted = watched
+    store = cluster.store(deletable=True, forget_after_ms=300)
+    producer = cluster.producer()
+    for topic in ("orders", "others"):
+        producer.send(topic, b"a")
+    producer.flush(30)
+    place = Partition("orders", producer.address)
+    until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
+    with StoreClient(cluster.query, 10_000) as client:
+        assert client.delete("others") == client.delete("orders") == 1
+    until(lambda: StoreTold(store.address, {}, (place,)) in posted)
+
+
 def test_all_is_told_again_of_the_store_that_is_meant(cluster, watched, until):
     watch, posted = watched
     store = cluster.store()
