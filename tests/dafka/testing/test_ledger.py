@@ -227,6 +227,17 @@ def everything_in_the_list(offer):
     return offered
 
 
+def where_it_ended_is_forgotten(forget):
+    """What no store lists any more is taken for new when it comes back."""
+
+    def forgot(self, event):
+        for address in event.addresses:
+            self.ledger._listed.pop(address, None)
+        return forget(self, event)
+
+    return forgot
+
+
 def never_came(_came):
     return lambda self, line: False
 
@@ -320,6 +331,12 @@ FAULTS = {
     "empty before it is stored": (
         182,
         lambda patch: patch.setattr(Machine, "_empty", empty_before_it_is_stored(Machine._empty)),
+    ),
+    "an end forgotten": (
+        153,
+        lambda patch: patch.setattr(
+            Machine, "_forget", where_it_ended_is_forgotten(Machine._forget)
+        ),
     ),
     "gone not repeated": (2, lambda patch: patch.setattr(Ledger, "skips", lambda self: [])),
 }
