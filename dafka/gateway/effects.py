@@ -214,6 +214,11 @@ class HearAgain:
 
 
 @dataclass(frozen=True, slots=True)
+class LookSoon:
+    """Ask stores what has changed, before it is time to."""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What has become of an `AppendBatch`."""
 
@@ -356,4 +361,4 @@ GatewayEvent = (
     | PeerLeft
     | Close
 )
-ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate
+ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate | LookSoon

@@ -142,10 +142,18 @@ class RecordsSent:
 
 @dataclass(frozen=True, slots=True)
 class RecordsStored:
-    """As many stores as block a majority have the records of an address below a sequence."""
+    """As many stores as block a majority have the records of an address below a sequence.
+
+    Attributes:
+        address: Which.
+        end: The sequence.
+        start: Where it begins there, if none of it has an offset: it may be one that stores had
+            forgotten, and has had some.
+    """
 
     address: str
     end: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import Share, batches_of
+from dafka.gateway.share import UNTOLD, Share, batches_of
 from dafka.gateway.sharing import share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
@@ -280,7 +280,7 @@ class GatewayMachine:
         match message:
             case messages.Ack():
                 place = Partition(message.topic, message.address)
-                kept = range(message.sequence + 1)
+                kept = range(UNTOLD, message.sequence + 1)
                 told = self._stored(message.store or "", place, kept, now_ms)
                 return told + self._reflect(Received(message), now_ms)
             case messages.Records() if message.topic == CATALOG:

@@ -400,11 +400,11 @@ class LedgerMachine:
         lines = self._listed(event.address, event.first, event.count, event.produced)
         return [WriteLines(tuple(lines))]
 
-    def _append(self, address: str, end: int) -> list[LedgerEffect]:
+    def _append(self, address: str, start: int, end: int) -> list[LedgerEffect]:
         """Give offsets to what has none, of an address up to a sequence."""
         if self.state is OwnerState.READING:
             return []  # it is read with the rest, or stored again
-        begin = self.ledger.listed(address)
+        begin = self.ledger.listed(address) or start
         if begin >= end:
             return []
         return [WriteLines(tuple(self._listed(address, begin, end - begin)))]
@@ -413,7 +413,7 @@ class LedgerMachine:
         if event.end > self._stored.get(event.address, 0):
             self._stored[event.address] = event.end
         self._forgotten.discard(event.address)
-        return self._append(event.address, event.end) + self._offer(now_ms)
+        return self._append(event.address, event.start, event.end) + self._offer(now_ms)
 
     def _trim(self, event: RecordsGone) -> list[LedgerEffect]:
         if self.state is OwnerState.READING:
@@ -424,7 +424,7 @@ class LedgerMachine:
     def _forget(self, event: RecordsForgotten) -> list[LedgerEffect]:
         """Where an address ended is all that is kept of it, once nothing of it is in the list.
 
-        That stays: a store that is asked acknowledges what it has forgotten, as if it were there.
+        That stays: a store that was away may list it still, and acknowledge it.
         """
         self._forgotten.update(event.addresses)
         if len(self._forgotten) > self._forgotten_max:

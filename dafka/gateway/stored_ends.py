@@ -30,6 +30,14 @@ class StoredEnds:
         """A store keeps what is there from `start` on; likewise."""
         return self._rise(self._starts, address, store, start)
 
+    def is_told(self, address: str) -> bool:
+        """Whether any store has spoken of an address."""
+        return address in self._ends
+
+    def begun(self, address: str) -> int:
+        """Where an address begins, by the store that keeps least of it."""
+        return max(self._starts.get(address, {}).values(), default=0)
+
     def forget(self, store: str) -> list[str]:
         """A store has left: another one may stand on what was its disk, and is not one more.
 

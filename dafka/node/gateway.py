@@ -50,6 +50,7 @@ from dafka.gateway.effects import (
     LagsMeasured,
     Locate,
     Located,
+    LookSoon,
     OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
@@ -512,7 +513,7 @@ class GatewayNode:
                 self._tell(effect)
             case OffsetsShown() | PartitionLate() | GenerationOutranked():
                 self._show(effect)
-            case ReadLedger() | HearAgain():
+            case ReadLedger() | HearAgain() | LookSoon():
                 self._watch(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
@@ -530,12 +531,12 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _watch(self, asked: ReadLedger | HearAgain) -> None:
+    def _watch(self, asked: ReadLedger | HearAgain | LookSoon) -> None:
         for watch in self._watches:
-            if isinstance(asked, ReadLedger):
-                watch.read(asked)
-            else:
+            if isinstance(asked, HearAgain):
                 watch.hear_again(asked.store)
+            else:
+                watch.read(asked)
 
     def _show(self, shown: OffsetsShown | PartitionLate | GenerationOutranked) -> None:
         if isinstance(shown, GenerationOutranked):

@@ -9,12 +9,20 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
-from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import (
+    CatalogRead,
+    CommitsTold,
+    LedgersRead,
+    LookSoon,
+    ReadLedger,
+    StoreTold,
+)
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
@@ -37,6 +45,9 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
 """Between two looks at what has changed."""
+
+SOON_S = 0.02
+"""Before a look that somebody waits for: more may want one meanwhile."""
 
 AGAIN_S = 0.2
 """Before a store that has not answered is asked again."""
@@ -67,7 +78,7 @@ class StoreWatch:
         self._credentials = cluster.credentials
         self._topics = topics
         self._post = post
-        self._asked: queue.SimpleQueue[ReadLedger | None] = queue.SimpleQueue()
+        self._asked: queue.SimpleQueue[ReadLedger | LookSoon | None] = queue.SimpleQueue()
         self._wanted: dict[KafkaPartition, ReadLedger] = {}
         """What has to be read, and is not yet."""
         self._store = ""
@@ -97,8 +108,8 @@ class StoreWatch:
         """Begin."""
         self._thread.start()
 
-    def read(self, wanted: ReadLedger) -> None:
-        """Read a partition as soon as the store answers."""
+    def read(self, wanted: ReadLedger | LookSoon) -> None:
+        """Read a partition as soon as the store answers, or only look at what has changed."""
         self._asked.put(wanted)
 
     def hear_again(self, store: str) -> None:
@@ -141,8 +152,10 @@ class StoreWatch:
         """Wait for something to read, and take in all there is."""
         try:
             asked = self._asked.get(timeout=wait_s) if wait_s else self._asked.get_nowait()
+            if isinstance(asked, LookSoon):
+                time.sleep(SOON_S)
             while True:
-                if asked is not None:
+                if isinstance(asked, ReadLedger):
                     self._wanted[asked.partition] = asked
                 asked = self._asked.get_nowait()
         except queue.Empty:

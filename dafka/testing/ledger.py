@@ -247,7 +247,7 @@ class SimGateway:
             if len(found) >= need:
                 stops = sorted((one.stop for one in found), reverse=True)
                 starts = sorted((one.start for one in found), reverse=True)
-                events.append(RecordsStored(address, stops[need - 1]))
+                events.append(RecordsStored(address, stops[need - 1], starts[0]))
                 events.append(RecordsGone(address, starts[need - 1]))
 
         def heard() -> None:

@@ -298,7 +298,7 @@ def test_what_a_store_has_forgotten_is_forgotten_here_but_for_its_end(bench):
     while range_of(slot_of(address), ORDERS.partitions) != FIRST.number:
         address = bench.draw()
     place = Partition("orders", address)
-    bench.give(StoreTold(STORE, {place: range(3, 3)}))
+    bench.give(StoreTold(STORE, {place: range(3)}))
     share = bench.machine._shares[FIRST]
     assert (address, 3) in share._record_ends.ends()
     assert bench.give(StoreTold(STORE, {}, (place, Partition("other", address)))) == []

@@ -10,7 +10,14 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.catalog import CATALOG, TopicState, encoded_topic
-from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import (
+    CatalogRead,
+    CommitsTold,
+    LedgersRead,
+    LookSoon,
+    ReadLedger,
+    StoreTold,
+)
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.committer import Committer
@@ -57,6 +64,22 @@ def test_what_changes_is_told(cluster, watched, until):
     until(lambda: CatalogRead((TopicState(ORDERS),)) in posted)
     producer.send("orders", b"c")
     producer.flush(30)
+    until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+
+
+def test_a_store_is_asked_soon_if_somebody_waits(cluster, watched, until, monkeypatch):
+    watch, posted = watched
+    store = cluster.store()
+    producer = cluster.producer()
+    place = Partition("orders", producer.address)
+    producer.send("orders", b"a")
+    producer.flush(30)
+    until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
+    monkeypatch.setattr("dafka.node.store_watch.LOOK_S", 600)
+    watch.read(LookSoon())
+    producer.send("orders", b"b")
+    producer.flush(30)
+    watch.read(LookSoon())
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
 
 

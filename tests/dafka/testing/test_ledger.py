@@ -227,15 +227,9 @@ def everything_in_the_list(offer):
     return offered
 
 
-def where_it_ended_is_forgotten(forget):
-    """What no store lists any more is taken for new when it comes back."""
-
-    def forgot(self, event):
-        for address in event.addresses:
-            self.ledger._listed.pop(address, None)
-        return forget(self, event)
-
-    return forgot
+def always_new(append):
+    """What stores had forgotten is taken for new when it comes back under the next owner."""
+    return lambda self, address, start, end: append(self, address, 0, end)
 
 
 def never_came(_came):
@@ -333,10 +327,8 @@ FAULTS = {
         lambda patch: patch.setattr(Machine, "_empty", empty_before_it_is_stored(Machine._empty)),
     ),
     "an end forgotten": (
-        153,
-        lambda patch: patch.setattr(
-            Machine, "_forget", where_it_ended_is_forgotten(Machine._forget)
-        ),
+        344,
+        lambda patch: patch.setattr(Machine, "_append", always_new(Machine._append)),
     ),
     "gone not repeated": (2, lambda patch: patch.setattr(Ledger, "skips", lambda self: [])),
 }
