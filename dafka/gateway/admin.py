@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaPartition
-from dafka.limits import CLIENT_WAIT_MS_MAX, TOPIC_BYTES_MAX
+from dafka.gateway.patience import together
+from dafka.limits import TOPIC_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,11 +24,6 @@ sends waits meanwhile, and it asks again."""
 
 _BEING_MADE = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS
 """What is said of a topic that is not known here yet: the client asks again."""
-
-
-def patience_s(body: SimpleNamespace) -> float:
-    """How long the client waits that sends a request, as it says."""
-    return max(0, min(int(body.timeout_ms), CLIENT_WAIT_MS_MAX)) / 1_000
 
 
 async def metadata(
@@ -66,7 +61,7 @@ async def _made(broker: Broker, names: Iterable[str], partitions: int) -> dict[s
     """Make the topics that are not there; by name, what came of it."""
     new = [name for name in names if broker.topic(name) is None and TOPIC_NAME.fullmatch(name)]
     making = (broker.create(name, partitions, {}, ON_DEMAND_S) for name in new)
-    return dict(zip(new, await asyncio.gather(*making), strict=True))
+    return dict(zip(new, await together(making), strict=True))
 
 
 def _asked(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.configs import refusal
+from dafka.gateway.patience import together
 from dafka.gateway.topics import TOPIC_RESOURCE
 
 if TYPE_CHECKING:
@@ -54,8 +54,7 @@ async def _altered(broker: Broker, body: SimpleNamespace, *, whole: bool) -> dic
             "error_message": why,
         }
 
-    # Together, as each may wait for a controller for as long as clients wait for all.
-    return {"responses": await asyncio.gather(*map(alter, body.resources))}
+    return {"responses": await together(map(alter, body.resources))}
 
 
 def _alteration_refusal(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway.admin import by_id, patience_s
+from dafka.gateway.admin import by_id
 from dafka.gateway.broker import ErrorCode
+from dafka.gateway.patience import patience_s, together
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -29,7 +29,7 @@ async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]
             topic.name if one.name is None and topic is not None else one.name
             for one, topic in zip(body.topics, named, strict=True)
         ]
-    errors = await asyncio.gather(*(_delete(broker, name, timeout_s) for name in names))
+    errors = await together(_delete(broker, name, timeout_s) for name in names)
     return {
         "responses": [
             row | {"name": name, "error_code": error}

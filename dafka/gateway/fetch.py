@@ -36,10 +36,14 @@ each may want a byte more than there is."""
 
 
 class HeldBytes:
-    """What fetches that wait have read: who finds no room for it is answered with less."""
+    """What fetches that wait have read: who finds no room for it is answered with less.
 
-    def __init__(self) -> None:
-        self._left = HELD_BYTES_MAX
+    Args:
+        most: How much that may be.
+    """
+
+    def __init__(self, most: int = HELD_BYTES_MAX) -> None:
+        self._left = most
 
     def take(self, size: int) -> bool:
         """Hold so much, if there is room."""

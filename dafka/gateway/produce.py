@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dafka.errors import RecordError, RequestError
-from dafka.gateway.admin import patience_s
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Placed
 from dafka.gateway.configs import batch_bytes_max
+from dafka.gateway.patience import patience_s
 from dafka.records.client_batch import checked_batch
 from dafka.records.compression import Codec
 from dafka.records.header import CODEC_MASK

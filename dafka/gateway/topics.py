@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway.admin import TOPIC_NAME, patience_s
+from dafka.gateway.admin import TOPIC_NAME
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.catalog import INTERNAL
 from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
+from dafka.gateway.patience import patience_s, together
 from dafka.limits import TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
@@ -36,8 +36,8 @@ async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) 
         partitions: Of topics for which no number is given.
     """
     named = Counter(one.name for one in body.topics)
-    made = await asyncio.gather(
-        *(_create(broker, one, body, partitions, twice=named[one.name] > 1) for one in body.topics)
+    made = await together(
+        _create(broker, one, body, partitions, twice=named[one.name] > 1) for one in body.topics
     )
     return {"topics": made}
 

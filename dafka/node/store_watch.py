@@ -65,6 +65,7 @@ class StoreWatch:
         cluster: Whose it is.
         topics: What Kafka clients see at present, or saw; asked in this thread.
         post: Takes what is found to the gateway's node.
+        look_s: Between two looks at what has changed.
     """
 
     def __init__(
@@ -73,11 +74,12 @@ class StoreWatch:
         cluster: Cluster,
         topics: Callable[[], Mapping[str, Topic]],
         post: Callable[[GatewayEvent], None],
+        look_s: float = LOOK_S,
     ) -> None:
         self._endpoint = endpoint
         self._credentials = cluster.credentials
         self._topics = topics
-        self._post = post
+        self._post, self._look_s = post, look_s
         self._asked: queue.SimpleQueue[ReadLedger | LookSoon | None] = queue.SimpleQueue()
         self._wanted: dict[KafkaPartition, ReadLedger] = {}
         """What has to be read, and is not yet."""
@@ -140,7 +142,7 @@ class StoreWatch:
                 self._take(wait_s)
                 try:
                     self._look(client)
-                    wait_s = 0.0 if self._wanted else LOOK_S
+                    wait_s = 0.0 if self._wanted else self._look_s
                     self._note(None)
                     self.told = True
                 except QueryError as error:

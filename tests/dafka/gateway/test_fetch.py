@@ -6,6 +6,7 @@ from uuid import uuid4
 import pytest
 
 from dafka.gateway.broker import ErrorCode, Fetched, KafkaPartition, Offsets
+from dafka.gateway.fetch import HeldBytes
 from dafka.gateway.handlers import Handlers
 from dafka.gateway.users import KafkaUser
 from dafka.gateway.wire import SERVED, Api
@@ -209,13 +210,12 @@ def test_what_was_read_is_not_read_again_while_more_is_waited_for():
     assert found.records == stored(0, 3, 6, 9)
 
 
-def test_fetches_that_wait_hold_only_so_much_together(monkeypatch):
-    monkeypatch.setattr("dafka.gateway.fetch.HELD_BYTES_MAX", 7 * len(BATCH))
+def test_fetches_that_wait_hold_only_so_much_together():
     asked = fetching(("orders", 0, 0), max_wait_ms=600_000, min_bytes=4 * len(BATCH))
 
     async def run():
         broker = await filled()
-        handlers = Handlers(broker, now_ms)
+        handlers = Handlers(broker, now_ms, held=HeldBytes(7 * len(BATCH)))
         users = [handlers, handlers.permitted(KafkaUser("shop", ALL, {})), handlers]
         waiting = [asyncio.create_task(ask(one, Api.FETCH, LATEST, **asked)) for one in users]
         async with asyncio.timeout(WAIT_S):

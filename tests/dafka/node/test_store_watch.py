@@ -67,20 +67,23 @@ def test_what_changes_is_told(cluster, watched, until):
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
 
 
-def test_a_store_is_asked_soon_if_somebody_waits(cluster, watched, until, monkeypatch):
-    watch, posted = watched
+def test_a_store_is_asked_soon_if_somebody_waits(cluster, until):
+    posted = []
     store = cluster.store()
     producer = cluster.producer()
-    place = Partition("orders", producer.address)
     producer.send("orders", b"a")
     producer.flush(30)
+    place = Partition("orders", producer.address)
+    stores = Cluster(stores=cluster.queries)
+    topics = {"orders": ORDERS}
+    watch = StoreWatch(cluster.query, stores, lambda: topics, posted.append, look_s=600)
+    watch.start()
     until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
-    monkeypatch.setattr("dafka.node.store_watch.LOOK_S", 600)
-    watch.read(LookSoon())
     producer.send("orders", b"b")
     producer.flush(30)
     watch.read(LookSoon())
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+    watch.close()
 
 
 def test_what_a_store_has_forgotten_is_told(cluster, watched, until):
