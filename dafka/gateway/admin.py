@@ -6,15 +6,24 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import NOBODY, ErrorCode, KafkaPartition
+from dafka.gateway.patience import together
 from dafka.limits import TOPIC_BYTES_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import SimpleNamespace
     from uuid import UUID
 
     from dafka.gateway.broker import Broker, Topic
 
 TOPIC_NAME = re.compile(rf"(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{TOPIC_BYTES_MAX}}}")
+
+ON_DEMAND_S = 1.0
+"""How long a topic is waited for that is made because somebody asks for it. What else the client
+sends waits meanwhile, and it asks again."""
+
+_BEING_MADE = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS
+"""What is said of a topic that is not known here yet: the client asks again."""
 
 
 async def metadata(
@@ -28,7 +37,7 @@ async def metadata(
         body: What is asked for.
         partitions: Of topics that are made because somebody asks for them; None to make none.
     """
-    creates = getattr(body, "allow_auto_topic_creation", True) and partitions is not None
+    made = partitions if getattr(body, "allow_auto_topic_creation", True) else None
     if body.topics is None or (version == 0 and not body.topics):
         # One name that clients cannot read would keep all others from them.
         named = [topic for topic in broker.topics() if TOPIC_NAME.fullmatch(topic.name)]
@@ -37,10 +46,9 @@ async def metadata(
         # Each is told once: of a topic with thousands of partitions a name asks for much.
         asked = {one.topic_id if one.name is None else one.name: one for one in body.topics}
         ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
-        topics = [
-            await _asked(broker, one, ids, partitions if creates else None)
-            for one in asked.values()
-        ]
+        names = [one.name for one in asked.values() if one.name is not None]
+        errors = {} if made is None else await _made(broker, names, made)
+        topics = [_asked(broker, one, ids, errors) for one in asked.values()]
     return {
         "brokers": _brokers(broker, "node_id"),
         "cluster_id": broker.cluster_id,
@@ -49,8 +57,18 @@ async def metadata(
     }
 
 
-async def _asked(
-    broker: Broker, asked: SimpleNamespace, ids: dict[UUID, Topic], partitions: int | None
+async def _made(broker: Broker, names: Iterable[str], partitions: int) -> dict[str, ErrorCode]:
+    """Make the topics that are not there; by name, what came of it."""
+    new = [name for name in names if broker.topic(name) is None and TOPIC_NAME.fullmatch(name)]
+    making = (broker.create(name, partitions, {}, ON_DEMAND_S) for name in new)
+    return dict(zip(new, await together(making), strict=True))
+
+
+def _asked(
+    broker: Broker,
+    asked: SimpleNamespace,
+    ids: dict[UUID, Topic],
+    made: dict[str, ErrorCode],
 ) -> dict[str, Any]:
     """One topic that was asked for by name, or else by id."""
     if asked.name is None:
@@ -61,16 +79,10 @@ async def _asked(
     topic = broker.topic(asked.name)
     if topic is not None:
         return _topic(broker, topic)
-    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error = made.get(asked.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not TOPIC_NAME.fullmatch(asked.name):
         error = ErrorCode.INVALID_TOPIC
-    elif partitions is not None:
-        error = await broker.create(asked.name, partitions, {})
-        topic = broker.topic(asked.name)
-    if topic is not None:
-        return _topic(broker, topic)
-    # Made, and not known here yet: the client asks again.
-    error = ErrorCode.LEADER_NOT_AVAILABLE if error is ErrorCode.NONE else error
+    error = ErrorCode.LEADER_NOT_AVAILABLE if error in _BEING_MADE else error
     return {"error_code": error, "name": asked.name}
 
 

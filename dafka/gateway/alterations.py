@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.configs import refusal
+from dafka.gateway.patience import together
 from dafka.gateway.topics import TOPIC_RESOURCE
 
 if TYPE_CHECKING:
@@ -38,23 +39,22 @@ async def alter_some_configs(broker: Broker, body: SimpleNamespace) -> dict[str,
 
 async def _altered(broker: Broker, body: SimpleNamespace, *, whole: bool) -> dict[str, Any]:
     named = Counter((one.resource_type, one.resource_name) for one in body.resources)
-    answers = []
-    for asked in body.resources:
+
+    async def alter(asked: SimpleNamespace) -> dict[str, Any]:
         which = asked.resource_type, asked.resource_name
         configs = {one.name: _value(one) for one in asked.configs}
         error, why = _alteration_refusal(broker, asked, configs, twice=named[which] > 1)
         if error is ErrorCode.NONE and not body.validate_only:
             error = await broker.alter(asked.resource_name, configs, whole=whole)
             why = None if error is ErrorCode.NONE else error.name
-        answers.append(
-            {
-                "resource_type": asked.resource_type,
-                "resource_name": asked.resource_name,
-                "error_code": error,
-                "error_message": why,
-            }
-        )
-    return {"responses": answers}
+        return {
+            "resource_type": asked.resource_type,
+            "resource_name": asked.resource_name,
+            "error_code": error,
+            "error_message": why,
+        }
+
+    return {"responses": await together(map(alter, body.resources))}
 
 
 def _alteration_refusal(

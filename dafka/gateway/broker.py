@@ -230,8 +230,17 @@ class Broker(Protocol):
     def leader(self, partition: KafkaPartition) -> Leader:
         """Who owns a partition of a topic that is there."""
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
-        """Make a topic; the name, the number and the configs have been checked."""
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], timeout_s: float
+    ) -> ErrorCode:
+        """Make a topic; the name, the number and the configs have been checked.
+
+        Args:
+            name: Of the topic.
+            partitions: How many.
+            configs: Those that are set.
+            timeout_s: After how long the answer is `REQUEST_TIMED_OUT`; it is made still.
+        """
 
     async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """Delete a topic in this cluster: nothing that it has is shown any more.

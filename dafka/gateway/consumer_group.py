@@ -124,6 +124,11 @@ class ConsumerGroupMachine:
         held = sum(one.said + _PARTITION_BYTES * len(one.target) for one in self.members.values())
         return held + _PLAIN_BYTES * len(self.members)
 
+    def said_by(self, member: str) -> int:
+        """Bytes of what a member has told; 0 if there is none of this id."""
+        known = self.members.get(member)
+        return 0 if known is None else known.said
+
     @property
     def state(self) -> str:
         """How far members follow."""
@@ -168,6 +173,8 @@ class ConsumerGroupMachine:
         assert named == self._instances
 
     def _heard(self, event: ConsumerHeard, now_ms: int) -> ConsumerAnswer:
+        if event.size > self._settings.member_bytes_max:
+            return event.refused(ErrorCode.INVALID_REQUEST)
         if event.epoch == JOINS:
             unfit = self._unfit(event)
             if unfit is not ErrorCode.NONE:
@@ -198,7 +205,7 @@ class ConsumerGroupMachine:
         name, instance = event.who
         if event.topics is None or event.owned != frozenset() or event.rebalance_ms < 0 or not name:
             return ErrorCode.INVALID_REQUEST
-        if event.size > self._settings.member_bytes_max or instance == "":
+        if instance == "":
             return ErrorCode.INVALID_REQUEST
         if event.assignor is not None and event.assignor not in ASSIGNORS:
             return ErrorCode.UNSUPPORTED_ASSIGNOR

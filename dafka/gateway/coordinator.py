@@ -170,6 +170,11 @@ class CoordinatorMachine:
         held = sum(one.said + len(one.assignment) for one in self._members.values())
         return held + _PLAIN_BYTES * (len(self._members) + len(self._invited))
 
+    def said_by(self, member: str) -> int:
+        """Bytes of what a member has told; 0 if there is none of this id."""
+        known = self._members.get(member)
+        return 0 if known is None else known.said
+
     def handle(self, event: CoordinatorEvent, now_ms: int) -> list[CoordinatorEffect]:
         """Take one event in; see `Machine`."""
         woken = self._wakeup_ms is not None and self._wakeup_ms <= now_ms

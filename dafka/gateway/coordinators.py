@@ -15,7 +15,7 @@ from dafka.errors import MisuseError
 from dafka.gateway.broker import NOBODY, ErrorCode
 from dafka.gateway.consumer_group import EMPTY, ConsumerGroupMachine
 from dafka.gateway.coordinator import CoordinatorMachine, CoordinatorSettings
-from dafka.gateway.group_events import ConsumerHeard, MemberHeard
+from dafka.gateway.group_events import ConsumerHeard, JoinGroup, MemberHeard
 from dafka.gateway.held_commits import HeldCommits
 from dafka.gateway.matched_topics import MatchedTopics
 from dafka.groups.commit import checked_consumers
@@ -184,7 +184,11 @@ class Coordinators:
         event = cast("CoordinatorEvent", question)
         if isinstance(event, ConsumerHeard) and group.machine.is_empty:
             group.machine = ConsumerGroupMachine(self._settings, self._all.partitions_of)
-        if question.size and self._all.size + question.size > self._settings.bytes_max:
+        grows = question.size
+        if isinstance(event, (JoinGroup, ConsumerHeard)):
+            # Who is a member, and says no more than before, stays one whoever takes all the room.
+            grows -= group.machine.said_by(event.who.member)
+        if grows > 0 and self._all.size + grows > self._settings.bytes_max:
             return question.refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         answered: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         group.waiting[question.token] = question, answered

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.admin import by_id
 from dafka.gateway.broker import ErrorCode
-from dafka.limits import CLIENT_WAIT_MS_MAX
+from dafka.gateway.patience import patience_s, together
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Delete topics, by name or by id."""
-    timeout_s = max(0, min(body.timeout_ms, CLIENT_WAIT_MS_MAX)) / 1_000
+    timeout_s = patience_s(body)
     names: list[str | None]
     if hasattr(body, "topic_names"):
         rows: list[dict[str, Any]] = [{"name": name} for name in body.topic_names]
@@ -30,7 +29,7 @@ async def delete_topics(broker: Broker, body: SimpleNamespace) -> dict[str, Any]
             topic.name if one.name is None and topic is not None else one.name
             for one, topic in zip(body.topics, named, strict=True)
         ]
-    errors = await asyncio.gather(*(_delete(broker, name, timeout_s) for name in names))
+    errors = await together(_delete(broker, name, timeout_s) for name in names)
     return {
         "responses": [
             row | {"name": name, "error_code": error}

@@ -88,10 +88,17 @@ class LedgersRead:
 
 @dataclass(frozen=True, slots=True)
 class StoreTold:
-    """Event: what a store keeps of the partitions that have changed there."""
+    """Event: what a store keeps of the partitions that have changed there.
+
+    Attributes:
+        store: Which.
+        kept: By partition, what it has.
+        unlisted: Those that it has forgotten, as nothing of them was kept for long.
+    """
 
     store: str
     kept: Mapping[Partition, range]
+    unlisted: Sequence[Partition] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +211,11 @@ class HearAgain:
     """If this is a store, what it has does not count any more: hear all of it again."""
 
     store: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookSoon:
+    """Ask stores what has changed, before it is time to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,4 +361,4 @@ GatewayEvent = (
     | PeerLeft
     | Close
 )
-ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate
+ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate | LookSoon

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class LineKind(Enum):
@@ -142,10 +142,18 @@ class RecordsSent:
 
 @dataclass(frozen=True, slots=True)
 class RecordsStored:
-    """As many stores as block a majority have the records of an address below a sequence."""
+    """As many stores as block a majority have the records of an address below a sequence.
+
+    Attributes:
+        address: Which.
+        end: The sequence.
+        start: Where it begins there, if none of it has an offset: it may be one that stores had
+            forgotten, and has had some.
+    """
 
     address: str
     end: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,13 @@ class RecordsGone:
 
     address: str
     start: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsForgotten:
+    """No store says anything of these addresses any more: nothing was kept of them for long."""
+
+    addresses: Collection[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +248,7 @@ LedgerEvent = (
     | RecordsSent
     | RecordsStored
     | RecordsGone
+    | RecordsForgotten
     | Restate
     | RecordsDeleted
     | TopicDeleted

@@ -30,6 +30,31 @@ _REMOTE_LATEST_MS = -5
 
 _NO_OFFSETS = Offsets(-1, -1)
 
+HELD_BYTES_MAX = 64 * 1024 * 1024
+"""What all fetches that wait for more hold of what they have read. There may be a thousand, and
+each may want a byte more than there is."""
+
+
+class HeldBytes:
+    """What fetches that wait have read: who finds no room for it is answered with less.
+
+    Args:
+        most: How much that may be.
+    """
+
+    def __init__(self, most: int = HELD_BYTES_MAX) -> None:
+        self._left = most
+
+    def take(self, size: int) -> bool:
+        """Hold so much, if there is room."""
+        taken = size <= self._left
+        self._left -= size if taken else 0
+        return taken
+
+    def give(self, size: int) -> None:
+        """Hold it no more."""
+        self._left += size
+
 
 class _Read:
     """What is read of one partition for one request."""
@@ -82,7 +107,9 @@ class _Read:
         return size
 
 
-async def fetch(broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int]) -> dict[str, Any]:
+async def fetch(
+    broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int], held: HeldBytes
+) -> dict[str, Any]:
     """Return what a client asks for as soon as there is enough of it, or its time is over."""
     if getattr(body, "session_id", 0):
         return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
@@ -90,7 +117,8 @@ async def fetch(broker: Broker, body: SimpleNamespace, now_ms: Callable[[], int]
     # From version 13 on topics are asked for by their ids.
     ids = by_id(broker) if any(getattr(one, "topic", None) is None for one in body.topics) else {}
     topics = [_topic(broker, topic, ids) for topic in body.topics]
-    await _fill(broker, [read for _, reads in topics for read in reads], body, until_ms, now_ms)
+    reads = [read for _, of_topic in topics for read in of_topic]
+    await _fill(broker, reads, body, until_ms, now_ms, held)
     return {
         "responses": [
             which | {"partitions": [read.fields for read in reads]} for which, reads in topics
@@ -119,6 +147,7 @@ async def _fill(
     body: SimpleNamespace,
     until_ms: int,
     now_ms: Callable[[], int],
+    held: HeldBytes,
 ) -> None:
     """Read until there are `min_bytes`, something is wrong, or the time is over."""
     left = room = max(1, min(body.max_bytes, CLIENT_FETCH_BYTES_MAX))
@@ -133,7 +162,12 @@ async def _fill(
             return
         if left == before:  # all that is there was read
             ends = {read.partition: read.offsets.end for read in reads}
-            await broker.arrival(ends, left_ms / 1_000)
+            if not held.take(room - left):
+                return
+            try:
+                await broker.arrival(ends, left_ms / 1_000)
+            finally:
+                held.give(room - left)
 
 
 async def list_offsets(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:

@@ -112,11 +112,11 @@ async def _described(groups: Coordinators, name: str) -> dict[str, Any]:
 
 
 async def delete_groups(groups: Coordinators, request: Request) -> dict[str, Any]:
-    """Forget groups that have no members."""
+    """Forget groups that have no members, each once."""
     body: Any = request.body
     return {
         "results": [
             {"group_id": name, "error_code": await groups.forget(name)}
-            for name in body.groups_names
+            for name in dict.fromkeys(body.groups_names)
         ]
     }

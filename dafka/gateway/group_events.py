@@ -65,7 +65,8 @@ class JoinGroup:
     @property
     def size(self) -> int:
         """Bytes."""
-        texts = (*self.who, *self.client, self.kind, *self.protocols)
+        name, instance = self.who
+        texts = (name or self.new_id, instance, *self.client, self.kind, *self.protocols)
         told = sum(map(len, self.protocols.values()))
         return sum(len(text) for text in texts if text) + told
 

@@ -19,7 +19,7 @@ from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.deletions import delete_topics
-from dafka.gateway.fetch import fetch, list_offsets
+from dafka.gateway.fetch import HeldBytes, fetch, list_offsets
 from dafka.gateway.log_start import delete_records
 from dafka.gateway.permitted import PermittedBroker
 from dafka.gateway.produce import produce
@@ -86,6 +86,7 @@ class Handlers:
         refused: Called with each error that is answered.
         quotas: How fast users may go.
         throttle: What holds who asks to them; None: nothing.
+        held: What fetches of all users hold.
     """
 
     def __init__(
@@ -98,9 +99,11 @@ class Handlers:
         refused: Callable[[Api, ErrorCode], None] = lambda _api, _error: None,
         quotas: Quotas | None = None,
         throttle: Throttle | None = None,
+        held: HeldBytes | None = None,
     ) -> None:
         self._broker: Broker = broker
         self._refused = refused
+        self._held = held or HeldBytes()
         self._quotas = quotas or Quotas(now_ms)
         self._throttle = throttle or Throttle({}, now_ms)
         self._now_ms, self._made = now_ms, made
@@ -126,6 +129,7 @@ class Handlers:
             refused=self._refused,
             quotas=self._quotas,
             throttle=self._quotas.of(user),
+            held=self._held,
         )
 
     async def answer(self, request: Request) -> list[bytes] | None:
@@ -153,7 +157,7 @@ class Handlers:
             case Api.PRODUCE:
                 return await produce(broker, version, body)
             case Api.FETCH:
-                return await fetch(broker, body, self._now_ms)
+                return await fetch(broker, body, self._now_ms, self._held)
             case Api.LIST_OFFSETS:
                 return await list_offsets(broker, body)
             case Api.METADATA:

@@ -78,6 +78,14 @@ class Ledger:
     def __iter__(self) -> Iterator[LedgerEntry]:
         return map(self._entry, range(self._cut, len(self._offsets)))
 
+    def check(self) -> None:
+        """Assert that it names no more addresses than it has entries, those that take room yet."""
+        assert len(self._numbers) == len(self._addresses) <= len(self._offsets)
+
+    def addresses(self) -> set[str]:
+        """Those that its entries name, and may be some more."""
+        return set(self._numbers)
+
     def listed(self, address: str) -> int:
         """The sequence of an address behind the last one that has an offset; 0 if none has."""
         return self._listed.get(address, 0)
@@ -207,10 +215,18 @@ class Ledger:
             self._firsts[place] += passed
             self._counts[place] -= passed
         if self._cut >= len(self):
-            # No more is moved than has been dropped since.
-            for column in (self._offsets, self._firsts, self._counts, self._names):
-                del column[: self._cut]
-            self._cut = 0
+            self._move_up()
+
+    def _move_up(self) -> None:
+        """Give back what the dropped entries take: no fewer than those that stay and are moved."""
+        for column in (self._offsets, self._firsts, self._counts, self._names):
+            del column[: self._cut]
+        self._cut = 0
+        used: dict[int, int] = {}
+        for place, number in enumerate(self._names):
+            self._names[place] = used.setdefault(number, len(used))
+        self._addresses = [self._addresses[number] for number in used]
+        self._numbers = {address: number for number, address in enumerate(self._addresses)}
 
     def _place(self, offset: int) -> int:
         """Of the entry that has an offset, or of the first if that lies before all."""

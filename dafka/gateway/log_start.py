@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dafka.gateway.broker import ErrorCode, KafkaPartition
 from dafka.gateway.fetch import refusal
-from dafka.limits import CLIENT_WAIT_MS_MAX
+from dafka.gateway.patience import patience_s, together
 
 if TYPE_CHECKING:
     from types import SimpleNamespace
@@ -19,9 +18,9 @@ _NO_OFFSET = -1
 
 async def delete_records(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Let partitions begin at the offsets that a client names; the answer is where they do."""
-    timeout_s = max(0, min(body.timeout_ms, CLIENT_WAIT_MS_MAX)) / 1_000
+    timeout_s = patience_s(body)
     asked = [(topic.name, one) for topic in body.topics for one in topic.partitions]
-    begun = await asyncio.gather(*(_delete(broker, name, one, timeout_s) for name, one in asked))
+    begun = await together(_delete(broker, name, one, timeout_s) for name, one in asked)
     answers: dict[str, list[dict[str, Any]]] = {topic.name: [] for topic in body.topics}
     for (name, _), fields in zip(asked, begun, strict=True):
         answers[name].append(fields)

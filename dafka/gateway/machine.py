@@ -59,7 +59,7 @@ from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import Share, batches_of
+from dafka.gateway.share import UNTOLD, Share, batches_of
 from dafka.gateway.sharing import share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
@@ -265,23 +265,22 @@ class GatewayMachine:
             case ReceivedTogether():
                 return [told for one in event.messages for told in self._receive(one, now_ms)]
             case PeerLeft():
-                return self._leave(event.address) + self._reflect(event, now_ms)
+                return self._leave(event.address, now_ms) + self._reflect(event, now_ms)
 
-    def _leave(self, peer: str) -> list[object]:
+    def _leave(self, peer: str, now_ms: int) -> list[object]:
         """What a peer has said counts no more, if it is a store; most are none."""
         if peer not in self._heard and len(self._heard) < STORES_MAX:
             return []
         self._heard.discard(peer)
         self._followed.pop(peer, None)
-        for share in self._shares.values():
-            share.left(peer)
-        return [HearAgain(peer)]
+        told = [effect for share in self._shares.values() for effect in share.left(peer, now_ms)]
+        return [*told, HearAgain(peer)]
 
     def _receive(self, message: Message, now_ms: int) -> list[object]:
         match message:
             case messages.Ack():
                 place = Partition(message.topic, message.address)
-                kept = range(message.sequence + 1)
+                kept = range(UNTOLD, message.sequence + 1)
                 told = self._stored(message.store or "", place, kept, now_ms)
                 return told + self._reflect(Received(message), now_ms)
             case messages.Records() if message.topic == CATALOG:
@@ -314,8 +313,7 @@ class GatewayMachine:
             case MeasureLags():
                 effects.append(LagsMeasured(event.token, self._lags.step()))
             case StoreTold():
-                for place, kept in event.kept.items():
-                    effects += self._stored(event.store, place, kept, now_ms)
+                effects += self._list(event, now_ms)
                 self._translate()
             case CommitsTold():
                 self._translation.take(event.commits)
@@ -329,6 +327,15 @@ class GatewayMachine:
                     if share is not None and share.epoch == epoch:
                         effects += share.take(read, now_ms)
                         effects += self._outrank(share, now_ms)
+        return effects
+
+    def _list(self, told: StoreTold, now_ms: int) -> list[object]:
+        effects: list[object] = []
+        for place, kept in told.kept.items():
+            effects += self._stored(told.store, place, kept, now_ms)
+        for place in told.unlisted:
+            if (share := self._share_with(place)) is not None:
+                effects += share.unlisted(told.store, place.address, now_ms)
         return effects
 
     def _outrank(self, share: Share, now_ms: int) -> list[object]:
@@ -372,15 +379,16 @@ class GatewayMachine:
         """A store has something; whose it is."""
         if len(self._heard) < STORES_MAX:
             self._heard.add(store)
-        topic, address = place
-        if topic == LEDGER:
-            share = self._chains.get(address)
+        if place.topic == LEDGER:
+            share = self._chains.get(place.address)
             return [] if share is None else [*share.lines_stored(store, kept.stop, now_ms)]
-        numbers = self.catalog.numbers(topic)
-        if not numbers:
-            return []
-        share = self._shares.get(KafkaPartition(topic, range_of(slot_of(address), numbers)))
-        return [] if share is None else [*share.stored(store, address, kept, now_ms)]
+        share = self._share_with(place)
+        return [] if share is None else [*share.stored(store, place.address, kept, now_ms)]
+
+    def _share_with(self, place: Partition) -> Share | None:
+        topic, address = place
+        number = range_of(slot_of(address), max(1, self.catalog.numbers(topic)))
+        return self._shares.get(KafkaPartition(topic, number))
 
     def _flush(self, now_ms: int) -> list[object]:
         batches: list[Batch] = []
@@ -518,6 +526,10 @@ class GatewayMachine:
     def _want(self, wanted: MakeTopic | DeleteTopic | AlterTopic) -> list[object]:
         if isinstance(wanted, MakeTopic) and not is_public(wanted.name):
             return [TopicMade(wanted.token, ErrorCode.INVALID_TOPIC)]
+        made = {one.name for one in self._wanted.values() if isinstance(one, MakeTopic)}
+        if isinstance(wanted, MakeTopic) and wanted.name in made:
+            # Clients ask again; as in Kafka it is there for them, and is known a little later.
+            return [TopicMade(wanted.token, ErrorCode.TOPIC_ALREADY_EXISTS)]
         if len(self._wanted) >= WANTED_MAX:
             return [TopicMade(wanted.token, ErrorCode.THROTTLING_QUOTA_EXCEEDED)]
         self._wanted[wanted.token] = wanted

@@ -24,6 +24,7 @@ from dafka.gateway.events import (
     Owned,
     ReadStores,
     RecordsDeleted,
+    RecordsForgotten,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -36,6 +37,7 @@ from dafka.gateway.events import (
 from dafka.gateway.ledger import CLOSED, ENTRY_RECORDS_MAX, HOLE, Ledger
 from dafka.gateway.stored_ends import StoredEnds
 from dafka.groups.membership import blocking_of, majority_of
+from dafka.limits import FORGOTTEN_AT_ONCE_MAX
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
@@ -107,6 +109,7 @@ class LedgerMachine:
         stores: How many stores there are.
         lines_min: So many lines behind its beginning are not too many for a chain.
         takeover_ms: One that takes longer is told of.
+        forgotten_min: So many addresses that no store lists any more are not too many.
     """
 
     def __init__(
@@ -114,9 +117,11 @@ class LedgerMachine:
         stores: int,
         lines_min: int = RESTATED_LINES_MIN,
         takeover_ms: int = TAKEOVER_MS_MAX,
+        forgotten_min: int = FORGOTTEN_AT_ONCE_MAX,
     ) -> None:
         self._stores = stores
         self._lines_min, self._takeover_ms = lines_min, takeover_ms
+        self._forgotten_min = self._forgotten_max = forgotten_min
         self._lifecycle = Lifecycle(OWNER_STATES)
         self._epoch = 0
         self._lease = Lease(0)
@@ -135,6 +140,8 @@ class LedgerMachine:
         """By address, the end of what enough stores have."""
         self._gone: dict[str, int] = {}
         """By address, where what is kept begins."""
+        self._forgotten: set[str] = set()
+        """Addresses that no store lists any more, of which more than that is still known."""
         self._waiting: deque[tuple[int, LedgerEntry]] = deque()
         """What is not offered yet, with the line that has to be stored."""
         self._begun = 0
@@ -214,6 +221,8 @@ class LedgerMachine:
 
     def check(self) -> None:
         """Assert that nothing is offered that is not in the list, or not stored."""
+        self.ledger.check()
+        assert len(self._forgotten) <= self._forgotten_max
         if self._offered is None:
             return
         assert self._offered.start <= self._offered.end <= self.ledger.end
@@ -227,6 +236,7 @@ class LedgerMachine:
         | RecordsSent
         | RecordsStored
         | RecordsGone
+        | RecordsForgotten
         | RecordsDeleted
         | TopicDeleted,
         now_ms: int,
@@ -243,6 +253,8 @@ class LedgerMachine:
                 return self._store(event, now_ms)
             case RecordsGone():
                 return self._trim(event)
+            case RecordsForgotten():
+                return self._forget(event)
             case RecordsDeleted():
                 return self._delete(event)
             case TopicDeleted():
@@ -295,6 +307,7 @@ class LedgerMachine:
         self._address = event.address
         self._stored.clear()
         self._gone.clear()
+        self._forgotten.clear()
         self._lines = self._lines_stored = 0
         self._emptied_told = 0
         self._offered = None
@@ -387,11 +400,11 @@ class LedgerMachine:
         lines = self._listed(event.address, event.first, event.count, event.produced)
         return [WriteLines(tuple(lines))]
 
-    def _append(self, address: str, end: int) -> list[LedgerEffect]:
+    def _append(self, address: str, start: int, end: int) -> list[LedgerEffect]:
         """Give offsets to what has none, of an address up to a sequence."""
         if self.state is OwnerState.READING:
             return []  # it is read with the rest, or stored again
-        begin = self.ledger.listed(address)
+        begin = self.ledger.listed(address) or start
         if begin >= end:
             return []
         return [WriteLines(tuple(self._listed(address, begin, end - begin)))]
@@ -399,13 +412,29 @@ class LedgerMachine:
     def _store(self, event: RecordsStored, now_ms: int) -> list[LedgerEffect]:
         if event.end > self._stored.get(event.address, 0):
             self._stored[event.address] = event.end
-        return self._append(event.address, event.end) + self._offer(now_ms)
+        self._forgotten.discard(event.address)
+        return self._append(event.address, event.start, event.end) + self._offer(now_ms)
 
     def _trim(self, event: RecordsGone) -> list[LedgerEffect]:
         if self.state is OwnerState.READING:
             return []
         self._gone[event.address] = max(event.start, self._gone.get(event.address, 0))
         return self._begin_later() if self.ledger.trim(self._gone) else []
+
+    def _forget(self, event: RecordsForgotten) -> list[LedgerEffect]:
+        """Where an address ended is all that is kept of it, once nothing of it is in the list.
+
+        That stays: a store that was away may list it still, and acknowledge it.
+        """
+        self._forgotten.update(event.addresses)
+        if len(self._forgotten) > self._forgotten_max:
+            used = self.ledger.addresses() | {entry.address for _, entry in self._waiting}
+            for address in self._forgotten - used:
+                self._stored.pop(address, None)
+                self._gone.pop(address, None)
+            self._forgotten &= used
+            self._forgotten_max = max(self._forgotten_min, 2 * len(self._forgotten))
+        return []
 
     def _delete(self, event: RecordsDeleted) -> list[LedgerEffect]:
         assert self._offered is not None

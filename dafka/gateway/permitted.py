@@ -65,11 +65,13 @@ class PermittedBroker:
         """See `Broker`."""
         return self._broker.leader(partition)
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], timeout_s: float
+    ) -> ErrorCode:
         """See `Broker`."""
         if not self._rights.may_write(name):
             return _DENIED
-        return await self._broker.create(name, partitions, configs)
+        return await self._broker.create(name, partitions, configs, timeout_s)
 
     async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """See `Broker`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dafka.errors import RecordError, RequestError
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Placed
 from dafka.gateway.configs import batch_bytes_max
-from dafka.limits import CLIENT_WAIT_MS_MAX
+from dafka.gateway.patience import patience_s
 from dafka.records.client_batch import checked_batch
 from dafka.records.compression import Codec
 from dafka.records.header import CODEC_MASK
@@ -75,8 +75,8 @@ def _begin(
     error = _refusal(version, sent.records or b"", batch_bytes_max(topic.configs))
     if error is not None:
         return Placed(error)
-    timeout_s = max(0, min(body.timeout_ms, CLIENT_WAIT_MS_MAX)) / 1_000
-    return broker.append(KafkaPartition(name, sent.index), sent.records, body.acks, timeout_s)
+    partition = KafkaPartition(name, sent.index)
+    return broker.append(partition, sent.records, body.acks, patience_s(body))
 
 
 def _refusal(version: int, batch: bytes, bytes_max: int) -> ErrorCode | None:

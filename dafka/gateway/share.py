@@ -8,7 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import HIGH_WATERMARK, ErrorCode, Offsets, Placed
-from dafka.gateway.effects import Answer, Located, OffsetsShown, PartitionLate, ReadLedger
+from dafka.gateway.effects import (
+    Answer,
+    Located,
+    LookSoon,
+    OffsetsShown,
+    PartitionLate,
+    ReadLedger,
+)
 from dafka.gateway.events import (
     LedgerEmptied,
     LinesStored,
@@ -17,6 +24,7 @@ from dafka.gateway.events import (
     Produced,
     ReadStores,
     RecordsDeleted,
+    RecordsForgotten,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -55,6 +63,9 @@ WAITING_MAX = 10_000
 
 DELETING_MAX = 1_000
 """Clients that wait for offsets to begin later."""
+
+UNTOLD = -1
+"""In place of the sequence with which a store begins."""
 
 NO_TIME_MS = -1
 """Of records of our own: to a store their time is when they arrive."""
@@ -174,23 +185,38 @@ class Share:
                     self._producers.add(line.produced, line.offset)
             # What was heard while it read, beyond what it has read.
             for address, end in self._record_ends.ends():
-                effects += self.feed(RecordsStored(address, end), now_ms)
+                begun = self._record_ends.begun(address)
+                effects += self.feed(RecordsStored(address, end, begun), now_ms)
             for address, start in self._record_ends.starts():
                 effects += self.feed(RecordsGone(address, start), now_ms)
         return effects
 
     def stored(self, store: str, address: str, kept: range, now_ms: int) -> list[ShareEffect]:
-        """A store has these records of an address in the partition's slots."""
+        """A store has these records of an address in the partition's slots.
+
+        From `UNTOLD` on, if it has not said where they begin: then of an address that is not known
+        they get no offsets until that is told. It may be one that stores had forgotten, whose
+        records have had offsets.
+        """
         effects: list[ShareEffect] = []
         if kept.stop >= CLOSED:
             return effects
+        if kept.start == UNTOLD and not self._knows(address):
+            return [LookSoon()]
+        start = self._record_ends.start(address, store, kept.start)
         end = self._record_ends.end(address, store, kept.stop)
         if end is not None:
-            effects += self.feed(RecordsStored(address, end), now_ms)
-        start = self._record_ends.start(address, store, kept.start)
+            begun = self._record_ends.begun(address)
+            effects += self.feed(RecordsStored(address, end, begun), now_ms)
         if start is not None:
             effects += self.feed(RecordsGone(address, start), now_ms)
         return effects
+
+    def _knows(self, address: str) -> bool:
+        """Whether it is known where it begins, or goes on."""
+        mine = address == self.records.address
+        told = self._record_ends.is_told(address)
+        return mine or told or self.machine.ledger.listed(address) > 0
 
     def lines_stored(self, store: str, end: int, now_ms: int) -> list[ShareEffect]:
         """A store has the lines below a number."""
@@ -202,10 +228,15 @@ class Share:
             effects += self.feed(Restate(self._producers.taken()), now_ms)
         return effects
 
-    def left(self, store: str) -> None:
+    def unlisted(self, store: str, address: str, now_ms: int) -> list[ShareEffect]:
+        """A store has forgotten an address."""
+        gone = self._record_ends.unlisted(address, store)
+        return self.feed(RecordsForgotten((address,)), now_ms) if gone else []
+
+    def left(self, store: str, now_ms: int) -> list[ShareEffect]:
         """A store has left: what it has counts once it says so again."""
         self._line_ends.forget(store)
-        self._record_ends.forget(store)
+        return self.feed(RecordsForgotten(self._record_ends.forget(store)), now_ms)
 
     def append(self, wanted: AppendBatch, offered: Offsets, now_ms: int) -> list[ShareEffect]:
         """A client's batch."""

@@ -30,10 +30,31 @@ class StoredEnds:
         """A store keeps what is there from `start` on; likewise."""
         return self._rise(self._starts, address, store, start)
 
-    def forget(self, store: str) -> None:
-        """A store has left: another one may stand on what was its disk, and is not one more."""
-        for stores in (*self._ends.values(), *self._starts.values()):
+    def is_told(self, address: str) -> bool:
+        """Whether any store has spoken of an address."""
+        return address in self._ends
+
+    def begun(self, address: str) -> int:
+        """Where an address begins, by the store that keeps least of it."""
+        return max(self._starts.get(address, {}).values(), default=0)
+
+    def forget(self, store: str) -> list[str]:
+        """A store has left: another one may stand on what was its disk, and is not one more.
+
+        Returns:
+            The addresses of which no store says anything now.
+        """
+        return [address for address in [*self._ends] if self.unlisted(address, store)]
+
+    def unlisted(self, address: str, store: str) -> bool:
+        """A store says nothing of an address any more; whether it was the last one that did."""
+        was_known = address in self._ends
+        for known in (self._ends, self._starts):
+            stores = known.get(address, {})
             stores.pop(store, None)
+            if not stores:
+                known.pop(address, None)
+        return was_known and address not in self._ends
 
     def ends(self) -> Iterator[tuple[str, int]]:
         """By address, the sequence below which enough stores have all."""
@@ -51,13 +72,14 @@ class StoredEnds:
     def _rise(
         self, known: dict[str, dict[str, int]], address: str, store: str, place: int
     ) -> int | None:
-        stores = known.setdefault(address, {})
+        stores = known.get(address, {})
         if place <= stores.get(store, 0) or (
             store not in stores and len(stores) >= self._stores_max
         ):
             return None
         before = self._enough(stores)
         stores[store] = place
+        known[address] = stores
         now = self._enough(stores)
         return now if now > before else None
 

@@ -9,6 +9,7 @@ from dafka.gateway.admin import TOPIC_NAME
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.catalog import INTERNAL
 from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
+from dafka.gateway.patience import patience_s, together
 from dafka.limits import TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
@@ -27,7 +28,7 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 
 async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) -> dict[str, Any]:
-    """Make topics, or only say whether they can be made.
+    """Make topics, or only say whether they can be made; all at once, while the client waits.
 
     Args:
         broker: The node.
@@ -35,12 +36,10 @@ async def create_topics(broker: Broker, body: SimpleNamespace, partitions: int) 
         partitions: Of topics for which no number is given.
     """
     named = Counter(one.name for one in body.topics)
-    return {
-        "topics": [
-            await _create(broker, one, body, partitions, twice=named[one.name] > 1)
-            for one in body.topics
-        ]
-    }
+    made = await together(
+        _create(broker, one, body, partitions, twice=named[one.name] > 1) for one in body.topics
+    )
+    return {"topics": made}
 
 
 async def _create(
@@ -51,7 +50,7 @@ async def _create(
     error, why = _creation_refusal(broker, asked, count, configs, twice=twice)
     set_ = {name: value for name, value in configs.items() if value is not None}
     if error is ErrorCode.NONE and not body.validate_only:
-        error = await broker.create(asked.name, count, set_)
+        error = await broker.create(asked.name, count, set_, patience_s(body))
     if error is not ErrorCode.NONE:
         return {"name": asked.name, "error_code": error, "error_message": why}
     made = broker.topic(asked.name)

@@ -50,6 +50,7 @@ from dafka.gateway.effects import (
     LagsMeasured,
     Locate,
     Located,
+    LookSoon,
     OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
@@ -99,8 +100,8 @@ log = logging.getLogger(__name__)
 READERS = 4
 """Threads that read from stores for clients; what is looked up by time has one of its own."""
 
-MAKE_TIMEOUT_S = 30.0
-"""How long a topic may take to be made: until the cluster has a controller again."""
+ALTER_TIMEOUT_S = 30.0
+"""How long a topic may take to be altered: until the cluster has a controller again."""
 
 LEAVE_TIMEOUT_S = 2.0
 """How long it may take to say goodbye; without it others take over once a session is over."""
@@ -243,10 +244,12 @@ class GatewayNode:
         gateway = _heard_owner(shared, share_of(partition))
         return Leader(NOBODY if gateway is None else gateway.node, shared.generation)
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], timeout_s: float
+    ) -> ErrorCode:
         """See `Broker`."""
         topic = Topic(name, partitions, uuid4(), dict(configs))
-        return await self._want(lambda token: MakeTopic(token, topic), MAKE_TIMEOUT_S)
+        return await self._want(lambda token: MakeTopic(token, topic), timeout_s)
 
     async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """See `Broker`."""
@@ -260,7 +263,7 @@ class GatewayNode:
     ) -> ErrorCode:
         """See `Broker`."""
         return await self._want(
-            lambda token: AlterTopic(token, name, configs, whole), MAKE_TIMEOUT_S
+            lambda token: AlterTopic(token, name, configs, whole), ALTER_TIMEOUT_S
         )
 
     async def _want(self, make: Callable[[int], ClientEvent], timeout_s: float) -> ErrorCode:
@@ -510,7 +513,7 @@ class GatewayNode:
                 self._tell(effect)
             case OffsetsShown() | PartitionLate() | GenerationOutranked():
                 self._show(effect)
-            case ReadLedger() | HearAgain():
+            case ReadLedger() | HearAgain() | LookSoon():
                 self._watch(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
@@ -528,12 +531,12 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _watch(self, asked: ReadLedger | HearAgain) -> None:
+    def _watch(self, asked: ReadLedger | HearAgain | LookSoon) -> None:
         for watch in self._watches:
-            if isinstance(asked, ReadLedger):
-                watch.read(asked)
-            else:
+            if isinstance(asked, HearAgain):
                 watch.hear_again(asked.store)
+            else:
+                watch.read(asked)
 
     def _show(self, shown: OffsetsShown | PartitionLate | GenerationOutranked) -> None:
         if isinstance(shown, GenerationOutranked):

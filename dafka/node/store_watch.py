@@ -9,12 +9,20 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
-from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import (
+    CatalogRead,
+    CommitsTold,
+    LedgersRead,
+    LookSoon,
+    ReadLedger,
+    StoreTold,
+)
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
@@ -38,6 +46,9 @@ log = logging.getLogger(__name__)
 LOOK_S = 1.0
 """Between two looks at what has changed."""
 
+SOON_S = 0.02
+"""Before a look that somebody waits for: more may want one meanwhile."""
+
 AGAIN_S = 0.2
 """Before a store that has not answered is asked again."""
 
@@ -54,6 +65,7 @@ class StoreWatch:
         cluster: Whose it is.
         topics: What Kafka clients see at present, or saw; asked in this thread.
         post: Takes what is found to the gateway's node.
+        look_s: Between two looks at what has changed.
     """
 
     def __init__(
@@ -62,12 +74,13 @@ class StoreWatch:
         cluster: Cluster,
         topics: Callable[[], Mapping[str, Topic]],
         post: Callable[[GatewayEvent], None],
+        look_s: float = LOOK_S,
     ) -> None:
         self._endpoint = endpoint
         self._credentials = cluster.credentials
         self._topics = topics
-        self._post = post
-        self._asked: queue.SimpleQueue[ReadLedger | None] = queue.SimpleQueue()
+        self._post, self._look_s = post, look_s
+        self._asked: queue.SimpleQueue[ReadLedger | LookSoon | None] = queue.SimpleQueue()
         self._wanted: dict[KafkaPartition, ReadLedger] = {}
         """What has to be read, and is not yet."""
         self._store = ""
@@ -97,8 +110,8 @@ class StoreWatch:
         """Begin."""
         self._thread.start()
 
-    def read(self, wanted: ReadLedger) -> None:
-        """Read a partition as soon as the store answers."""
+    def read(self, wanted: ReadLedger | LookSoon) -> None:
+        """Read a partition as soon as the store answers, or only look at what has changed."""
         self._asked.put(wanted)
 
     def hear_again(self, store: str) -> None:
@@ -129,7 +142,7 @@ class StoreWatch:
                 self._take(wait_s)
                 try:
                     self._look(client)
-                    wait_s = 0.0 if self._wanted else LOOK_S
+                    wait_s = 0.0 if self._wanted else self._look_s
                     self._note(None)
                     self.told = True
                 except QueryError as error:
@@ -141,8 +154,10 @@ class StoreWatch:
         """Wait for something to read, and take in all there is."""
         try:
             asked = self._asked.get(timeout=wait_s) if wait_s else self._asked.get_nowait()
+            if isinstance(asked, LookSoon):
+                time.sleep(SOON_S)
             while True:
-                if asked is not None:
+                if isinstance(asked, ReadLedger):
                     self._wanted[asked.partition] = asked
                 asked = self._asked.get_nowait()
         except queue.Empty:
@@ -152,11 +167,13 @@ class StoreWatch:
         if self._again:
             self._again, self._mark = False, None
         told = None if self._mark is None else client.changes(self._mark)
+        forgotten: list[Partition] = []
         if told is None:
             kept = self._begin(client)
         else:
             changed, self._mark = told
             kept = {place: there for place, there in changed.items() if there is not None}
+            forgotten = [place for place in changed if place not in kept]
         self._read_catalog(client, kept)
         topics = self._topics()
         ours = {
@@ -164,8 +181,9 @@ class StoreWatch:
             for place, there in kept.items()
             if place.topic in topics or place.topic in (LEDGER, TOPICS, CHANGES)
         }
-        if ours:
-            self._post(StoreTold(self._store, ours))
+        unlisted = tuple(place for place in forgotten if place.topic in topics)
+        if ours or unlisted:
+            self._post(StoreTold(self._store, ours, unlisted))
         self._read_ledgers(client, topics)
         if self.new and now_ms() >= self._compare_due_ms:
             self._compare_due_ms = now_ms() + COMPARE_MS

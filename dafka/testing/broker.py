@@ -127,7 +127,9 @@ class MemoryBroker:
         """See `Broker`."""
         return Leader(_NODE + 1 if partition in self.elsewhere else _NODE, _EPOCH)
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> ErrorCode:
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str], timeout_s: float = 0
+    ) -> ErrorCode:
         """See `Broker`."""
         if name in self._topics:
             return ErrorCode.TOPIC_ALREADY_EXISTS

@@ -26,6 +26,7 @@ from dafka.gateway.events import (
     Produced,
     ReadStores,
     RecordsDeleted,
+    RecordsForgotten,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -83,6 +84,7 @@ class SimGateway:
         """How many records it has published, by the address of each ownership."""
         self._producers = Producers()
         self._poll_token = 0
+        self._listed: set[str] = set()  # addresses of which any store has spoken last
         self.offered: Offered | None = None
         """What its clients were told last."""
         self._deleting: list[int] = []
@@ -109,7 +111,7 @@ class SimGateway:
         self.incarnation += 1
         self.alive, self.frozen = True, False
         run = self._run
-        self.machine = LedgerMachine(len(run.shelves), run.lines_min, run.takeover_ms)
+        self.machine = LedgerMachine(len(run.shelves), run.lines_min, run.takeover_ms, 0)
         self._lines, self._sent = [], {}
         self._inbox.clear()
         self._waiting.clear()
@@ -238,12 +240,14 @@ class SimGateway:
             by_store = sorted((lines.get(epoch, 0) for lines, _ in ends.values()), reverse=True)
             if len(by_store) >= need:
                 events.append(LinesStored(epoch, by_store[need - 1]))
-        for address in sorted({one for _, kept in ends.values() for one in kept}):
+        before, self._listed = self._listed, {one for _, kept in ends.values() for one in kept}
+        events.append(RecordsForgotten(before - self._listed))
+        for address in sorted(self._listed):
             found = [kept.get(address, range(0)) for _, kept in ends.values()]
             if len(found) >= need:
                 stops = sorted((one.stop for one in found), reverse=True)
                 starts = sorted((one.start for one in found), reverse=True)
-                events.append(RecordsStored(address, stops[need - 1]))
+                events.append(RecordsStored(address, stops[need - 1], starts[0]))
                 events.append(RecordsGone(address, starts[need - 1]))
 
         def heard() -> None:
@@ -503,11 +507,13 @@ class LedgerRun:
     def _forget(self) -> None:
         """Stores do not know any more that a partition was there of which nothing is left."""
         for address in {one for shelf in self.shelves for one in shelf.kept}:
-            writes = address in self.natives or any(one.writes(address) for one in self.gateways)
-            if not writes and all(not shelf.kept.get(address, range(0)) for shelf in self.shelves):
+            writes = any(one.writes(address) for one in self.gateways)
+            gone = [shelf.kept.get(address, range(0)) for shelf in self.shelves]
+            if not writes and not any(gone):
+                end = max(one.stop for one in gone)  # who lacked something has heard of it
                 for shelf in self.shelves:
-                    gone = shelf.kept.pop(address, range(0))
-                    shelf.ended[address] = max(gone.stop, shelf.ended.get(address, 0))
+                    shelf.kept.pop(address, None)
+                    shelf.ended[address] = max(end, shelf.ended.get(address, 0))
 
     def is_kept(self, address: str, sequence: int) -> bool:
         """Whether any store has a record."""

@@ -10,7 +10,9 @@ from dafka.gateway.effects import (
     Answer,
     AppendBatch,
     LedgersRead,
+    LookSoon,
     ReadLedger,
+    StoreTold,
 )
 from dafka.gateway.machine import GatewayMachine
 from dafka.groups.events import Answered, Ask
@@ -18,6 +20,7 @@ from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.records.batch import BatchBuilder
 from dafka.wire import messages
+from tests.support.store_in_memory import STORE
 
 ORDERS = Topic("orders", 2, UUID(int=7), {})
 FIRST = KafkaPartition("orders", 0)
@@ -73,6 +76,8 @@ class Bench:
                         self._handle(Received(ack))
                 case Ask(store, token, request):
                     self._handle(Answered(store, token, self.store.answer(request, self.now_ms)))
+                case LookSoon():
+                    self._handle(StoreTold(STORE, self.store.kept()))
                 case ReadLedger():
                     numbers = self.machine.catalog.numbers(effect.partition.topic)
                     found = self.store.read(effect, numbers)

@@ -58,7 +58,7 @@ async def appended(broker, partition, batch, acks=-1):
 
 
 async def made(broker, name, partitions):
-    assert await broker.create(name, partitions, {}) is ErrorCode.NONE
+    assert await broker.create(name, partitions, {}, 60) is ErrorCode.NONE
 
 
 async def topic_of(broker, name):

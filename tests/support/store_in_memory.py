@@ -32,11 +32,11 @@ class StoreInMemory:
         self._table.append((), entries=fold(self._table, [batch]).entries)
         return messages.Ack(*place, STORE, batch.end - 1)
 
-    def kept(self, topic):
+    def kept(self, topic=None):
         return {
             place: range(batches[-1].end)
             for place, batches in self.logs.items()
-            if place.topic == topic
+            if topic in (None, place.topic)
         }
 
     def values(self, place):

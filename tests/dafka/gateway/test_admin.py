@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from dafka.gateway.admin import ON_DEMAND_S
 from dafka.gateway.broker import ErrorCode, KafkaPartition, Leader
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.wire import SERVED, Api
@@ -106,7 +107,7 @@ def test_a_topic_that_kafka_cannot_name_is_not_made(name):
 
 def test_a_topic_that_cannot_be_made_is_an_error():
     class Full(MemoryBroker):
-        async def create(self, name, partitions, configs):
+        async def create(self, name, partitions, configs, timeout_s=0):
             if name == "new":
                 return ErrorCode.THROTTLING_QUOTA_EXCEEDED
             return await super().create(name, partitions, configs)
@@ -115,13 +116,23 @@ def test_a_topic_that_cannot_be_made_is_an_error():
     assert topic.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
-def test_a_topic_that_is_made_and_not_known_yet_is_asked_for_again():
+@pytest.mark.parametrize(
+    "error", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_ALREADY_EXISTS]
+)
+def test_topics_that_are_being_made_are_asked_for_again(error):
     class Slow(MemoryBroker):
-        async def create(self, name, partitions, configs):
-            return ErrorCode.NONE
+        both = asyncio.Barrier(2)
 
-    (topic,) = metadata(names=["new"], allow_auto_topic_creation=True, broker_type=Slow).topics
-    assert topic.error_code == ErrorCode.LEADER_NOT_AVAILABLE
+        async def create(self, name, partitions, configs, timeout_s=0):
+            if name in ("orders", "__internal"):
+                return await super().create(name, partitions, configs)
+            await self.both.wait()
+            assert timeout_s == ON_DEMAND_S, "others on the connection wait as long"
+            return error
+
+    names = ["new", "other"]
+    topics = metadata(names=names, allow_auto_topic_creation=True, broker_type=Slow).topics
+    assert [one.error_code for one in topics] == [ErrorCode.LEADER_NOT_AVAILABLE] * 2
 
 
 def test_a_partition_without_an_owner_is_said_to_have_none():

@@ -102,3 +102,26 @@ def test_what_fails_is_said_in_words_which_are_all_that_sarama_looks_at(version)
     (told,), configs = altered(Api.ALTER_CONFIGS, version, topic(), broker=LateBroker())
     assert (told.error_code, told.error_message) == (7, "REQUEST_TIMED_OUT")
     assert configs == {"retention.ms": "5"}
+
+
+def test_topics_are_altered_at_once():
+    class Late(MemoryBroker):
+        def __init__(self):
+            super().__init__()
+            self.both = asyncio.Barrier(2)
+
+        async def alter(self, name, configs, *, whole):
+            await self.both.wait()
+            return ErrorCode.REQUEST_TIMED_OUT
+
+    broker = Late()
+    changes = [topic(("retention.ms", "7"), name=name) for name in ("orders", "other")]
+
+    async def run():
+        async with asyncio.timeout(10):
+            await asyncio.gather(broker.create("orders", 1, {}), broker.create("other", 1, {}))
+            asked = {"resources": changes, "validate_only": False}
+            return await ask(Handlers(broker, now_ms), Api.INCREMENTAL_ALTER_CONFIGS, 1, **asked)
+
+    told = asyncio.run(run()).responses
+    assert [one.error_code for one in told] == [ErrorCode.REQUEST_TIMED_OUT] * 2

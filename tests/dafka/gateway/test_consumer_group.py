@@ -77,6 +77,16 @@ def bench():
     return Bench()
 
 
+def test_what_a_member_says_has_a_bound_also_once_it_is_one():
+    bench = Bench(replace(SETTINGS, member_bytes_max=100))
+    bench.join("a")
+    much = frozenset({"x" * 100})
+    assert bench.hear("b", JOINS, topics=much).error is ErrorCode.INVALID_REQUEST
+    assert bench.hear("a", 1, topics=much).error is ErrorCode.INVALID_REQUEST
+    assert bench.machine.members["a"].topics == {"orders"}
+    assert bench.hear("a", 1).error is ErrorCode.NONE
+
+
 def test_the_first_member_has_everything_and_gives_half_to_the_next(bench):
     first = bench.join("a")
     assert (first.epoch, first.assignment) == (1, parts(0, 1, 2, 3))

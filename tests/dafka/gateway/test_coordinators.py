@@ -156,6 +156,18 @@ def test_all_groups_together_have_a_bound():
     run(play())
 
 
+def test_who_joins_again_needs_no_more_room_than_it_has():
+    async def play():
+        groups = await with_topic(CoordinatorSettings(initial_delay_ms=0, bytes_max=5_000))
+        member, _ = await groups.settled(version=3)
+        groups.coordinators._all.size = 5_000
+        full = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (await groups.join("other", version=3)).error_code == full
+        assert (await groups.join(member=member, version=3)).error_code == 0
+
+    run(play())
+
+
 def test_commits_count_as_well():
     async def play():
         groups = await with_topic(CoordinatorSettings(initial_delay_ms=0, bytes_max=6_000))

@@ -6,11 +6,14 @@ from uuid import uuid4
 import pytest
 
 from dafka.gateway.broker import ErrorCode, Fetched, KafkaPartition, Offsets
+from dafka.gateway.fetch import HeldBytes
 from dafka.gateway.handlers import Handlers
+from dafka.gateway.users import KafkaUser
 from dafka.gateway.wire import SERVED, Api
 from dafka.process.clock import now_ms
 from dafka.records.client_batch import placed
 from dafka.testing.broker import MemoryBroker
+from dafka.transport.access import EVERYTHING, Rights
 from tests.support.kafka_messages import ask, client_batch, fetching
 
 LATEST = 12
@@ -19,6 +22,7 @@ BY_ID = SERVED[Api.FETCH][-1]
 LATEST_LIST = SERVED[Api.LIST_OFFSETS][-1]
 BATCH = client_batch()
 WAIT_S = 120
+ALL = Rights(EVERYTHING, EVERYTHING)
 
 
 async def filled(batches=3, partitions=2, **configs):
@@ -204,6 +208,25 @@ def test_what_was_read_is_not_read_again_while_more_is_waited_for():
 
     (found,) = waited(asked, then)
     assert found.records == stored(0, 3, 6, 9)
+
+
+def test_fetches_that_wait_hold_only_so_much_together():
+    asked = fetching(("orders", 0, 0), max_wait_ms=600_000, min_bytes=4 * len(BATCH))
+
+    async def run():
+        broker = await filled()
+        handlers = Handlers(broker, now_ms, held=HeldBytes(7 * len(BATCH)))
+        users = [handlers, handlers.permitted(KafkaUser("shop", ALL, {})), handlers]
+        waiting = [asyncio.create_task(ask(one, Api.FETCH, LATEST, **asked)) for one in users]
+        async with asyncio.timeout(WAIT_S):
+            done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            (early,) = done
+            assert early is waiting[-1], "the first two have all the room there is"
+            await broker.append(KafkaPartition("orders", 0), BATCH, -1, 1)
+            return [early.result(), *[await one for one in others]]
+
+    answers = [one.responses[0].partitions[0].records for one in asyncio.run(run())]
+    assert answers == [stored(0, 3, 6), stored(0, 3, 6, 9), stored(0, 3, 6, 9)]
 
 
 def test_who_waits_is_told_when_the_partition_is_somebody_else_s():

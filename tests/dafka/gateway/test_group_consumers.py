@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.gateway.broker import ErrorCode, Leader
+from dafka.gateway.coordinator import CoordinatorSettings
 from dafka.gateway.group_events import JOINS, LEAVES
 from dafka.gateway.wire import SERVED, Api
 from tests.support.kafka_groups import KafkaGroups, run
@@ -71,6 +72,22 @@ def test_a_member_without_an_id_is_given_one():
     async def play():
         groups = await with_topic()
         assert (await groups.hear("", JOINS, version=0)).member_id.startswith("me-")
+
+    run(play())
+
+
+def test_who_is_a_member_stays_one_while_others_hold_all_the_room_there_is():
+    async def play():
+        groups = Consumers(CoordinatorSettings(initial_delay_ms=0, bytes_max=20_000))
+        await groups.broker.create("orders", 4, {})
+        assert (await groups.hear("a", JOINS)).error_code == 0
+        groups.coordinators._all.size = 20_000
+        full = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (await groups.hear("b", JOINS)).error_code == full
+        assert (await groups.hear("a", 1)).error_code == 0
+        more = await groups.hear("a", 1, subscribed_topic_names=["x" * 1_000])
+        assert more.error_code == full
+        assert (await groups.hear("a", LEAVES)).error_code == 0
 
     run(play())
 

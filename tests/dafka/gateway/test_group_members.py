@@ -6,6 +6,7 @@ import pytest
 
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.coordinators import new_member_id
 from dafka.gateway.wire import SERVED, Api
 from dafka.groups.commit import GATEWAYS
 from dafka.limits import MEMBER_BYTES_MAX
@@ -117,14 +118,16 @@ def protocols(*names, told=b""):
 
 
 FEW = [f"p{number}" for number in range(100)]
-OTHERS_BYTES = len("rangemeconsumer")
+OTHERS_BYTES = len("rangemeconsumer" + new_member_id("me"))
 
 
 def test_a_member_tells_as_much_as_it_may():
     async def play():
         groups = KafkaGroups()
         most = protocols("range", told=bytes(MEMBER_BYTES_MAX - OTHERS_BYTES))
-        assert (await groups.join(protocols=most, version=3)).error_code == 0
+        joined = await groups.join(protocols=most, version=3)
+        again = await groups.join(member=joined.member_id, protocols=most, version=3)
+        assert joined.error_code == again.error_code == 0
         assert (await groups.join("h", protocols=protocols(*FEW), version=3)).error_code == 0
 
     run(play())

@@ -180,6 +180,19 @@ def test_an_offset_committed_is_found_again_or_one_behind_holes(runs, commits):
     assert {one.address for one in between} <= {HOLE}
 
 
+def test_addresses_go_with_their_entries():
+    ledger = Ledger()
+    for number in range(1_000):
+        ledger.append(f"A{number}", 0, 1)
+        ledger.append("B", number, 1)
+        ledger.cut(max(0, ledger.end - 10))
+        ledger.check()
+    assert [entry.address for entry in ledger][-2:] == ["A999", "B"]
+    ledger.append("A998", 1, 1)
+    assert [*ledger][-1] == LedgerEntry(2_000, "A998", 1, 1)
+    assert len(ledger._addresses) < 30
+
+
 def test_a_run_is_no_longer_than_its_count_may_be():
     ledger = Ledger()
     for number in range(3):

@@ -293,6 +293,19 @@ def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
     assert second.append(sent(b"b")).offset == 1
 
 
+def test_what_a_store_has_forgotten_is_forgotten_here_but_for_its_end(bench):
+    address = bench.draw()
+    while range_of(slot_of(address), ORDERS.partitions) != FIRST.number:
+        address = bench.draw()
+    place = Partition("orders", address)
+    bench.give(StoreTold(STORE, {place: range(3)}))
+    share = bench.machine._shares[FIRST]
+    assert (address, 3) in share._record_ends.ends()
+    assert bench.give(StoreTold(STORE, {}, (place, Partition("other", address)))) == []
+    assert (address, 3) not in share._record_ends.ends()
+    assert share.machine.ledger.listed(address) == 3
+
+
 def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     topic = Topic("sales", 1, UUID(int=9), {})
     bench.give(MakeTopic(5, topic))
@@ -308,6 +321,16 @@ def test_a_topic_is_made_once_the_controller_has_said_so(bench):
     assert [decoded_topic(value) for value in bench.store.values(said)] == [topic]
     assert bench.ask(MakeTopic(6, other)) == TopicMade(6, ErrorCode.TOPIC_ALREADY_EXISTS)
     assert bench.ask(MakeTopic(7, topic._replace(name="_x"))).error is ErrorCode.INVALID_TOPIC
+
+
+def test_a_topic_that_is_being_made_is_there_for_who_makes_it_too(bench):
+    topic = Topic("sales", 1, UUID(int=9), {})
+    assert not made_in(bench.give(MakeTopic(5, topic)))
+    for token in range(6, 9):  # as clients ask again while there is no controller
+        exists = TopicMade(token, ErrorCode.TOPIC_ALREADY_EXISTS)
+        assert bench.ask(MakeTopic(token, topic._replace(id=UUID(int=token)))) == exists
+    (log,) = bench.store.kept(TOPICS)
+    assert len(bench.store.values(log)) == 1, "what is in there is kept for ever"
 
 
 def test_who_makes_a_topic_for_which_there_is_no_room_any_more_is_told(bench):

@@ -15,6 +15,7 @@ from dafka.gateway.events import (
     Produced,
     ReadStores,
     RecordsDeleted,
+    RecordsForgotten,
     RecordsGone,
     RecordsSent,
     RecordsStored,
@@ -301,6 +302,28 @@ def test_records_whose_store_has_lost_its_disk_since_it_was_read_become_holes():
     assert bench.store(TAKEOVER_MS_MAX) == [Offered(0, 5)]
     bench.give(RecordsSent("ME", 0, 1))
     assert bench.machine.ledger.end == 6, "its own address is not closed"
+
+
+def test_what_no_store_lists_any_more_is_not_remembered_but_for_where_it_ended():
+    bench = Bench(forgotten_min=0)
+    bench.store()
+    for number in range(100):
+        bench.give(RecordsStored(f"A{number}", 5))
+        bench.give(RecordsForgotten([f"A{number}"]))
+        assert f"A{number}" in bench.machine._stored, "that it is stored is still waited for"
+        bench.give(RecordsGone(f"A{number}", 5))
+        bench.store()
+    bench.give(RecordsStored("B", 1))
+    bench.give(RecordsForgotten(["B"]))
+    bench.store()
+    assert bench.machine._stored.keys() == {"B"}, "it is in the list"
+    assert not bench.machine._gone
+    lines = len(bench.lines)
+    bench.give(RecordsStored("A0", 5))
+    assert len(bench.lines) == lines, "a store acknowledges what it has forgotten when it is asked"
+    bench.give(RecordsStored("A0", 6))
+    assert bench.lines[-1].first == 5
+    assert bench.store() == [Offered(500, 502)]
 
 
 @pytest.mark.parametrize(

@@ -73,8 +73,8 @@ def test_nobody_is_woken_by_what_is_hidden_from_him(broker, node):
 
 
 def test_topics_are_made_and_deleted_by_who_may_write_them(broker, node):
-    assert run(broker.create("read-b", 1, {})) is DENIED
-    assert run(broker.create("written-b", 1, {})) is ErrorCode.NONE
+    assert run(broker.create("read-b", 1, {}, 1)) is DENIED
+    assert run(broker.create("written-b", 1, {}, 1)) is ErrorCode.NONE
     assert run(broker.delete("hidden", 1)) is DENIED
     assert node.topic("hidden") is not None
     assert run(broker.delete("written-b", 1)) is run(node.delete("read-a", 1))

@@ -7,14 +7,22 @@ from dafka.gateway.effects import (
     DeleteRecords,
     Locate,
     Located,
+    LookSoon,
     OffsetsShown,
     ReadLedger,
 )
 from dafka.gateway.events import Lease, LedgerLine, LineKind, StoreRead
 from dafka.gateway.ledger import CLOSED, LedgerEntry
-from dafka.gateway.lines import LEDGER, chain_of
+from dafka.gateway.lines import LEDGER, chain_of, decoded
 from dafka.gateway.recent import RecentBatches
-from dafka.gateway.share import DELETING_MAX, ENTRIES_MAX, WAITING_MAX, Share, batches_of
+from dafka.gateway.share import (
+    DELETING_MAX,
+    ENTRIES_MAX,
+    UNTOLD,
+    WAITING_MAX,
+    Share,
+    batches_of,
+)
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, checked_count, values_of
@@ -139,12 +147,39 @@ def test_a_store_that_has_left_and_who_comes_in_its_place_are_one_of_three():
     for store in ("S0", "S0 ON A NEW DISK"):
         share.lines_stored(store, lines.end, 0)
         share.stored(store, OWN, range(1), 0)
-        share.left(store)
+        share.left(store, 0)
     assert share.offered == Offsets(0, 3)
     for store in ("S1", "S2"):
         share.lines_stored(store, lines.end, 0)
         share.stored(store, OWN, range(1), 0)
     assert share.offered == Offsets(0, 4)
+
+
+def test_what_stores_have_forgotten_has_its_offsets_and_goes_on_behind_them():
+    share = share_that_serves()
+    share.stored("S0", "D", range(2), 0)
+    assert share.unlisted("S0", "D", 0) == []
+    assert "D" not in dict(share._record_ends.ends())
+    assert share.machine._forgotten == {"D"}
+    share.left("S0", 0)
+    assert share.machine._forgotten == {"C", "D"}
+    share.stored("S0", "D", range(2, 3), 0)
+    (lines,) = share.flush()
+    written = [decoded(value, 4, number)[0] for number, value in enumerate(values_of(lines))]
+    assert [one[4:7] for one in written if one.address == "D"] == [("D", 0, 2), ("D", 2, 1)]
+
+
+def test_an_address_that_stores_had_forgotten_goes_on_and_does_not_begin_anew():
+    share = share_that_serves(stores=3)
+    for store in ("S0", "S1"):
+        assert share.stored(store, "D", range(UNTOLD, 7), 0) == [LookSoon()], "where does it begin?"
+    share.stored("S0", "D", range(5, 7), 0)
+    assert share.machine.ledger.listed("D") == 0
+    share.stored("S1", "D", range(UNTOLD, 7), 0)
+    assert [*share.machine.ledger][-1] == LedgerEntry(3, "D", 5, 2)
+    assert share.stored("S2", "D", range(UNTOLD, 8), 0) == []
+    assert share.stored("S1", "D", range(UNTOLD, 8), 0) == []
+    assert [*share.machine.ledger][-1] == LedgerEntry(3, "D", 5, 3)
 
 
 def test_what_stores_had_more_while_it_read_gets_offsets_too():

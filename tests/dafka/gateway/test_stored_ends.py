@@ -24,6 +24,30 @@ def test_what_a_store_has_said_counts_until_it_has_left():
     assert ends.start("A", "S1", 1) == 1
 
 
+def test_an_address_goes_when_no_store_lists_it_any_more():
+    ends = StoredEnds(1, 3)
+    for store in ("S0", "S1"):
+        ends.end("A", store, 5)
+        ends.start("A", store, 5)
+    assert not ends.unlisted("A", "S0")
+    assert not ends.unlisted("A", "S0"), "it said so before"
+    assert ends.unlisted("A", "S1")
+    assert not ends.unlisted("A", "S1")
+    assert not ends.unlisted("B", "S1")
+    assert [*ends.ends()] == [*ends.starts()] == []
+    assert ends.end("A", "S1", 7) == 7, "it is back"
+
+
+def test_an_address_goes_with_the_last_store_that_lists_it():
+    ends = StoredEnds(1, 3)
+    ends.end("A", "S0", 5)
+    ends.end("B", "S0", 5)
+    ends.end("B", "S1", 5)
+    assert ends.forget("S0") == ["A"]
+    assert ends.forget("S0") == []
+    assert [*ends.ends()] == [("B", 5)]
+
+
 def test_starts_are_counted_by_themselves():
     ends = StoredEnds(1, 3)
     assert ends.end("A", "S0", 5) == 5

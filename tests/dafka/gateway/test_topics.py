@@ -9,6 +9,7 @@ from dafka.gateway.broker import ErrorCode
 from dafka.gateway.configs import TOPIC_CONFIGS, ConfigSource
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.wire import SERVED, Api
+from dafka.limits import CLIENT_WAIT_MS_MAX
 from dafka.process.clock import now_ms
 from dafka.testing.broker import MemoryBroker
 from tests.support.kafka_messages import ask
@@ -61,6 +62,31 @@ def test_what_is_only_to_be_tried_is_not_made(version):
     (made,), broker = created(version, topic(), validate_only=True)
     assert made.error_code == 0
     assert broker.topic("new") is None
+
+
+@pytest.mark.parametrize(
+    ("timeout_ms", "waits_s"),
+    [(1_500, 1.5), (0, 0), (-1, 0), (2**31 - 1, CLIENT_WAIT_MS_MAX / 1_000)],
+)
+def test_topics_are_waited_for_together_and_as_long_as_the_client_says(timeout_ms, waits_s):
+    class Late(MemoryBroker):
+        def __init__(self):
+            super().__init__()
+            self.both = asyncio.Barrier(2)
+
+        async def create(self, name, partitions, configs, timeout_s):
+            await self.both.wait()
+            assert timeout_s == waits_s
+            return ErrorCode.REQUEST_TIMED_OUT
+
+    async def run():
+        topics = [topic("a"), topic("b")]
+        asked = {"topics": topics, "timeout_ms": timeout_ms, "validate_only": False}
+        return await ask(Handlers(Late(), now_ms), Api.CREATE_TOPICS, LATEST, **asked)
+
+    late = asyncio.run(run()).topics
+    timed_out = ErrorCode.REQUEST_TIMED_OUT
+    assert [(one.name, one.error_code) for one in late] == [("a", timed_out), ("b", timed_out)]
 
 
 def test_a_topic_without_a_number_has_that_of_the_settings():

@@ -288,12 +288,23 @@ def test_a_topic_is_made_once(gateway):
 
     async def scenario():
         made = await asyncio.gather(
-            broker.create("orders", 1, {}), broker.create("orders", 2, {"retention.ms": "1"})
+            broker.create("orders", 1, {}, 60),
+            broker.create("orders", 2, {"retention.ms": "1"}, 60),
         )
         assert sorted(made) == [ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS]
-        assert await broker.create("orders", 3, {}) is ErrorCode.TOPIC_ALREADY_EXISTS
-        assert await broker.create("__ledger", 3, {}) is ErrorCode.INVALID_TOPIC
+        assert await broker.create("orders", 3, {}, 60) is ErrorCode.TOPIC_ALREADY_EXISTS
+        assert await broker.create("__ledger", 3, {}, 60) is ErrorCode.INVALID_TOPIC
         assert broker.topic("orders").partitions == 1 + made.index(ErrorCode.NONE)
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_is_made_though_its_client_does_not_wait(gateway):
+    broker = gateway()
+
+    async def scenario():
+        assert await broker.create("orders", 1, {}, 0) is ErrorCode.REQUEST_TIMED_OUT
+        await until(lambda: topic_of(broker, "orders"))
 
     asyncio.run(scenario())
 
@@ -392,7 +403,7 @@ def test_a_topic_is_deleted_made_again_and_altered(gateway):
         assert broker.topic("orders") is None
         gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await broker.delete("orders", 60) is broker.offsets(ORDERS) is gone
-        assert await broker.create("orders", 2, {}) is ErrorCode.INVALID_PARTITIONS
+        assert await broker.create("orders", 2, {}, 60) is ErrorCode.INVALID_PARTITIONS
         await made(broker, "orders", 1)
         assert broker.topic("orders").id != first
         assert broker.offsets(ORDERS) == Offsets(2, 2)
@@ -424,7 +435,7 @@ def test_what_is_older_than_a_topic_says_is_let_go(gateway):
     broker = gateway()
 
     async def scenario():
-        assert await broker.create("orders", 1, {"retention.ms": "1000"}) is ErrorCode.NONE
+        assert await broker.create("orders", 1, {"retention.ms": "1000"}, 60) is ErrorCode.NONE
         await appended(broker, ORDERS, batch_of(b"a", b"b", time_ms=1_000))
         await appended(broker, ORDERS, batch_of(b"c", time_ms=5_000))
         await TopicRetention(broker, lambda: 3_000).look()

@@ -10,7 +10,14 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.catalog import CATALOG, TopicState, encoded_topic
-from dafka.gateway.effects import CatalogRead, CommitsTold, LedgersRead, ReadLedger, StoreTold
+from dafka.gateway.effects import (
+    CatalogRead,
+    CommitsTold,
+    LedgersRead,
+    LookSoon,
+    ReadLedger,
+    StoreTold,
+)
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.committer import Committer
@@ -58,6 +65,39 @@ def test_what_changes_is_told(cluster, watched, until):
     producer.send("orders", b"c")
     producer.flush(30)
     until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+
+
+def test_a_store_is_asked_soon_if_somebody_waits(cluster, until):
+    posted = []
+    store = cluster.store()
+    producer = cluster.producer()
+    producer.send("orders", b"a")
+    producer.flush(30)
+    place = Partition("orders", producer.address)
+    stores = Cluster(stores=cluster.queries)
+    topics = {"orders": ORDERS}
+    watch = StoreWatch(cluster.query, stores, lambda: topics, posted.append, look_s=600)
+    watch.start()
+    until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
+    producer.send("orders", b"b")
+    producer.flush(30)
+    watch.read(LookSoon())
+    until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+    watch.close()
+
+
+def test_what_a_store_has_forgotten_is_told(cluster, watched, until):
+    _, posted = watched
+    store = cluster.store(deletable=True, forget_after_ms=300)
+    producer = cluster.producer()
+    for topic in ("orders", "others"):
+        producer.send(topic, b"a")
+    producer.flush(30)
+    place = Partition("orders", producer.address)
+    until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
+    with StoreClient(cluster.query, 10_000) as client:
+        assert client.delete("others") == client.delete("orders") == 1
+    until(lambda: StoreTold(store.address, {}, (place,)) in posted)
 
 
 def test_all_is_told_again_of_the_store_that_is_meant(cluster, watched, until):

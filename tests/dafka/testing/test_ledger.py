@@ -227,6 +227,11 @@ def everything_in_the_list(offer):
     return offered
 
 
+def always_new(append):
+    """What stores had forgotten is taken for new when it comes back under the next owner."""
+    return lambda self, address, start, end: append(self, address, 0, end)
+
+
 def never_came(_came):
     return lambda self, line: False
 
@@ -320,6 +325,10 @@ FAULTS = {
     "empty before it is stored": (
         182,
         lambda patch: patch.setattr(Machine, "_empty", empty_before_it_is_stored(Machine._empty)),
+    ),
+    "an end forgotten": (
+        344,
+        lambda patch: patch.setattr(Machine, "_append", always_new(Machine._append)),
     ),
     "gone not repeated": (2, lambda patch: patch.setattr(Ledger, "skips", lambda self: [])),
 }
