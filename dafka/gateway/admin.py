@@ -47,6 +47,10 @@ async def metadata(
         asked = {one.topic_id if one.name is None else one.name: one for one in body.topics}
         ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
         names = [one.name for one in asked.values() if one.name is not None]
+        if any(broker.topic(name) is None for name in names):
+            # Another gateway may have made it: who is told that it is not there, as a group that
+            # shares its partitions, may not ask again for minutes.
+            await broker.look()
         errors = {} if made is None else await _made(broker, names, made)
         topics = [_asked(broker, one, ids, errors) for one in asked.values()]
     return {

@@ -224,6 +224,9 @@ class Broker(Protocol):
     def topic(self, name: str) -> Topic | None:
         """Return a topic; None if there is none."""
 
+    async def look(self) -> None:
+        """Hear at once of topics that were made a moment ago, as far as stores know of them."""
+
     def topics(self) -> Sequence[Topic]:
         """All of them; best the same value until that changes."""
 

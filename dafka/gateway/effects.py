@@ -205,6 +205,13 @@ class GenerationOutranked:
     generation: int
     epoch: int
 
+    def complaint(self) -> str:
+        """What that says, for people."""
+        return (
+            "a ledger has an epoch above the gateways' generation: most stores have lost their "
+            "disks, or somebody has made it up; gateways go on from it, above that epoch"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class HearAgain:
@@ -215,7 +222,16 @@ class HearAgain:
 
 @dataclass(frozen=True, slots=True)
 class LookSoon:
-    """Ask stores what has changed, before it is time to."""
+    """Ask stores what has changed, before it is time to; who has a token is told (`Looked`)."""
+
+    token: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A store has been asked what has changed, and that is told."""
+
+    token: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,3 +378,14 @@ GatewayEvent = (
     | Close
 )
 ShareEffect = ReadLedger | Answer | Located | OffsetsShown | PartitionLate | LookSoon
+Told = (
+    Answer
+    | Located
+    | TopicMade
+    | OffsetsCommitted
+    | GroupsListed
+    | LagsMeasured
+    | OffsetsShown
+    | Looked
+)
+"""What clients wait for."""

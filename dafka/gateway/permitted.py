@@ -57,6 +57,10 @@ class PermittedBroker:
         """See `Broker`."""
         return self._broker.topic(name) if self._knows(name) else None
 
+    async def look(self) -> None:
+        """See `Broker`."""
+        await self._broker.look()
+
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""
         return [topic for topic in self._broker.topics() if self._knows(topic.name)]

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -45,17 +45,16 @@ from dafka.gateway.effects import (
     Coordinating,
     DeleteRecords,
     GenerationOutranked,
-    GroupsListed,
     HearAgain,
-    LagsMeasured,
     Locate,
     Located,
+    Looked,
     LookSoon,
-    OffsetsCommitted,
     OffsetsShown,
     PartitionLate,
     ReadLedger,
     Shared,
+    Told,
     TopicMade,
 )
 from dafka.gateway.machine import GatewayMachine
@@ -88,10 +87,7 @@ if TYPE_CHECKING:
     from dafka.protocol.events import Event
     from dafka.transport.sockets import Pollable
 
-    NodeEvent = Event | GatewayEvent | Answered
-    Told = (
-        Answer | Located | TopicMade | OffsetsCommitted | GroupsListed | LagsMeasured | OffsetsShown
-    )
+    NodeEvent = Event | GatewayEvent | Answered | Looked
 
 T = TypeVar("T")
 
@@ -102,6 +98,9 @@ READERS = 4
 
 ALTER_TIMEOUT_S = 30.0
 """How long a topic may take to be altered: until the cluster has a controller again."""
+
+LOOK_WAIT_S = 0.5
+"""How long stores may take to say what is new, before a topic is said not to be there."""
 
 LEAVE_TIMEOUT_S = 2.0
 """How long it may take to say goodbye; without it others take over once a session is over."""
@@ -126,6 +125,8 @@ class _GatewayRole:
         self._perform = perform
 
     def handle(self, side: None, event: NodeEvent, now_ms: int) -> Iterable[tuple[None, object]]:
+        if isinstance(event, Looked):
+            return [(side, event)]  # what the look has found is taken in
         return [(side, effect) for effect in self._machine.handle(event, now_ms)]
 
     def wakeup_ms(self) -> int | None:
@@ -202,7 +203,9 @@ class GatewayNode:
                 foreign=mesh.foreign,
             )
             role = _GatewayRole(self._machine, lines, self._perform)
-            self._node: Node[None, GatewayEvent | Answered] = Node(role, self.address, {None: mesh})
+            self._node: Node[None, GatewayEvent | Answered | Looked] = Node(
+                role, self.address, {None: mesh}
+            )
             opened.pop_all()
         self._order = TopicOrder(self._machine.ordered, self._reader, self.post)
         self._watches = [
@@ -237,6 +240,16 @@ class GatewayNode:
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""
         return self._listed
+
+    async def look(self) -> None:
+        """See `Broker`."""
+        there = [watch for watch in self._watches if not watch.away]
+        looks = [self._expect() for _ in there]
+        for watch, (token, _) in zip(there, looks, strict=True):
+            watch.ask(LookSoon(token))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_WAIT_S):
+                await asyncio.gather(*(looked for _, looked in looks))
 
     def leader(self, partition: KafkaPartition) -> Leader:
         """See `Broker`. Its epoch is the generation of all gateways, so that all say the same."""
@@ -465,7 +478,7 @@ class GatewayNode:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def post(self, event: GatewayEvent) -> None:
+    def post(self, event: GatewayEvent | Looked) -> None:
         """See `GroupsPort`."""
         self._node.post(None, event)
 
@@ -475,13 +488,18 @@ class GatewayNode:
 
     def _asking(self, make: Callable[[int], ClientEvent]) -> asyncio.Future[object]:
         """Let the node do something; its answer, once it comes."""
+        token, answered = self._expect()
+        self.post(make(token))
+        return answered
+
+    def _expect(self) -> tuple[int, asyncio.Future[object]]:
+        """A token, and what is told under it."""
         loop = self._loop = asyncio.get_running_loop()
         token = next(self._tokens)
         answered: asyncio.Future[object] = loop.create_future()
         self._asked[token] = answered
         answered.add_done_callback(lambda _: self._asked.pop(token))
-        self.post(make(token))
-        return answered
+        return token, answered
 
     async def in_pool(self, work: Callable[[RecordReader], T]) -> T:
         """See `GroupsPort`."""
@@ -502,19 +520,13 @@ class GatewayNode:
     def _perform(self, effect: object) -> None:
         """In the node's thread."""
         match effect:
-            case (
-                Answer()
-                | Located()
-                | TopicMade()
-                | OffsetsCommitted()
-                | GroupsListed()
-                | LagsMeasured()
-            ):
-                self._tell(effect)
             case OffsetsShown() | PartitionLate() | GenerationOutranked():
                 self._show(effect)
+            case _ if isinstance(effect, Told):
+                self._tell(effect)
             case ReadLedger() | HearAgain() | LookSoon():
-                self._watch(effect)
+                for watch in self._watches:
+                    watch.ask(effect)
             case Catalogued(topics, known):
                 self._known, self._topics = known, topics
                 self._listed = tuple(topics.values())
@@ -531,20 +543,10 @@ class GatewayNode:
                 # Who wants what is not held any more gets it from a store.
                 assert isinstance(effect, (Stored, Wanted)), effect
 
-    def _watch(self, asked: ReadLedger | HearAgain | LookSoon) -> None:
-        for watch in self._watches:
-            if isinstance(asked, HearAgain):
-                watch.hear_again(asked.store)
-            else:
-                watch.read(asked)
-
     def _show(self, shown: OffsetsShown | PartitionLate | GenerationOutranked) -> None:
         if isinstance(shown, GenerationOutranked):
-            log.error(
-                "a ledger has an epoch above the gateways' generation: most stores have lost their "
-                "disks, or somebody has made it up; gateways go on from it, above that epoch",
-                extra={"generation": shown.generation, "epoch": shown.epoch},
-            )
+            about = {"generation": shown.generation, "epoch": shown.epoch}
+            log.error(shown.complaint(), extra=about)
             return
         if isinstance(shown, PartitionLate):
             if self._late.note(shown.partition, shown.waits_for):

@@ -18,7 +18,9 @@ from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.effects import (
     CatalogRead,
     CommitsTold,
+    HearAgain,
     LedgersRead,
+    Looked,
     LookSoon,
     ReadLedger,
     StoreTold,
@@ -73,7 +75,7 @@ class StoreWatch:
         endpoint: str,
         cluster: Cluster,
         topics: Callable[[], Mapping[str, Topic]],
-        post: Callable[[GatewayEvent], None],
+        post: Callable[[GatewayEvent | Looked], None],
         look_s: float = LOOK_S,
     ) -> None:
         self._endpoint = endpoint
@@ -83,6 +85,8 @@ class StoreWatch:
         self._asked: queue.SimpleQueue[ReadLedger | LookSoon | None] = queue.SimpleQueue()
         self._wanted: dict[KafkaPartition, ReadLedger] = {}
         """What has to be read, and is not yet."""
+        self._tokens: list[int] = []
+        """Of those who wait for a look."""
         self._store = ""
         """What the store calls itself."""
         self.new = False
@@ -110,13 +114,15 @@ class StoreWatch:
         """Begin."""
         self._thread.start()
 
-    def read(self, wanted: ReadLedger | LookSoon) -> None:
-        """Read a partition as soon as the store answers, or only look at what has changed."""
-        self._asked.put(wanted)
+    def ask(self, wanted: ReadLedger | LookSoon | HearAgain) -> None:
+        """Read a partition as soon as the store answers, or only look at what has changed.
 
-    def hear_again(self, store: str) -> None:
-        """Tell all again of what is there, if this is the store that is meant."""
-        self._again = self._again or store == self._store
+        Or, if this is the store that is meant, tell all again of what is there.
+        """
+        if isinstance(wanted, HearAgain):
+            self._again = self._again or wanted.store == self._store
+        else:
+            self._asked.put(wanted)
 
     def close(self) -> None:
         """End; a question that is under way is waited for."""
@@ -142,6 +148,9 @@ class StoreWatch:
                 self._take(wait_s)
                 try:
                     self._look(client)
+                    for token in self._tokens:
+                        self._post(Looked(token))
+                    self._tokens.clear()
                     wait_s = 0.0 if self._wanted else self._look_s
                     self._note(None)
                     self.told = True
@@ -159,6 +168,8 @@ class StoreWatch:
             while True:
                 if isinstance(asked, ReadLedger):
                     self._wanted[asked.partition] = asked
+                elif asked is not None and asked.token:
+                    self._tokens.append(asked.token)
                 asked = self._asked.get_nowait()
         except queue.Empty:
             return

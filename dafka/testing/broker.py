@@ -99,6 +99,8 @@ class MemoryBroker:
         """Partitions that another gateway owns."""
         self.coordinated = Leader(_NODE, _EPOCH)
         """Who coordinates all groups."""
+        self.unheard: dict[str, Topic] = {}
+        """Topics that another gateway has made."""
         self._store_s = store_s
         self._topics: dict[str, Topic] = {}
         self._logs: dict[KafkaPartition, _Log] = {}
@@ -118,6 +120,10 @@ class MemoryBroker:
     def topic(self, name: str) -> Topic | None:
         """See `Broker`."""
         return self._topics.get(name)
+
+    async def look(self) -> None:
+        """See `Broker`."""
+        self._topics |= self.unheard
 
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""

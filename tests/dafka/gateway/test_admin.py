@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from dafka.gateway.admin import ON_DEMAND_S
-from dafka.gateway.broker import ErrorCode, KafkaPartition, Leader
+from dafka.gateway.broker import ErrorCode, KafkaPartition, Leader, Topic
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.wire import SERVED, Api
 from dafka.process.clock import now_ms
@@ -97,6 +97,17 @@ def test_a_topic_is_made_on_demand(version):
 def test_a_topic_is_not_made_where_that_is_not_wanted(made, allowed):
     (topic,) = metadata(names=["new"], made=made, allow_auto_topic_creation=allowed).topics
     assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_topic_that_another_gateway_has_just_made_is_there(allowed):
+    class Late(MemoryBroker):
+        def __init__(self):
+            super().__init__()
+            self.unheard["new"] = Topic("new", 3, UUID(int=9), {})
+
+    (topic,) = metadata(names=["new"], allow_auto_topic_creation=allowed, broker_type=Late).topics
+    assert (topic.error_code, len(topic.partitions)) == (0, 3)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a" * 250, "ä", "a\n", "a b"])

@@ -124,6 +124,21 @@ def test_a_dafka_consumer_reads_what_was_appended(gateway, running):
     assert {consumer.poll(120).value for _ in range(4)} == {b"0", b"1", b"2", b"3"}
 
 
+def test_who_looks_sees_what_another_has_made_also_if_that_was_not_heard(gateway, monkeypatch):
+    first, second = gateway(), gateway()
+    monkeypatch.setattr(second._machine, "_overhear", lambda *_: [])
+
+    async def looked():
+        await second.look()
+        return second.topic("orders") == first.topic("orders")
+
+    async def scenario():
+        await made(first, "orders", 1)
+        await until(looked)
+
+    asyncio.run(scenario())
+
+
 def test_another_goes_on_where_one_has_died(gateway):
     first = gateway()
 

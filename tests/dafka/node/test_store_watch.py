@@ -13,7 +13,9 @@ from dafka.gateway.catalog import CATALOG, TopicState, encoded_topic
 from dafka.gateway.effects import (
     CatalogRead,
     CommitsTold,
+    HearAgain,
     LedgersRead,
+    Looked,
     LookSoon,
     ReadLedger,
     StoreTold,
@@ -81,8 +83,9 @@ def test_a_store_is_asked_soon_if_somebody_waits(cluster, until):
     until(lambda: StoreTold(store.address, {place: range(1)}) in posted)
     producer.send("orders", b"b")
     producer.flush(30)
-    watch.read(LookSoon())
-    until(lambda: StoreTold(store.address, {place: range(2)}) in posted)
+    watch.ask(LookSoon(5))
+    until(lambda: Looked(5) in posted)
+    assert StoreTold(store.address, {place: range(2)}) in posted, "before who waits is told"
     watch.close()
 
 
@@ -109,11 +112,11 @@ def test_all_is_told_again_of_the_store_that_is_meant(cluster, watched, until):
     told = StoreTold(store.address, {Partition("orders", producer.address): range(1)})
     until(lambda: told in posted)
     posted.clear()
-    watch.hear_again("another")
-    watch.read(ReadLedger(KafkaPartition("orders", 0), 4, 1))
+    watch.ask(HearAgain("another"))
+    watch.ask(ReadLedger(KafkaPartition("orders", 0), 4, 1))
     until(lambda: any(isinstance(one, LedgersRead) for one in posted))
     assert told not in posted
-    watch.hear_again(store.address)
+    watch.ask(HearAgain(store.address))
     until(lambda: told in posted)
 
 
@@ -132,7 +135,7 @@ def test_a_store_on_a_new_disk_is_another_one(cluster, watched, until):
 def test_a_ledger_is_read_as_soon_as_the_store_is_there(cluster, watched, until):
     watch, posted = watched
     wanted = ReadLedger(KafkaPartition("orders", 0), 4, 1)
-    watch.read(wanted)
+    watch.ask(wanted)
     store = cluster.store()
     until(lambda: any(isinstance(one, LedgersRead) for one in posted))
     (read,) = [one for one in posted if isinstance(one, LedgersRead)]
@@ -146,7 +149,7 @@ def test_a_thousand_ledgers_are_told_in_parts(cluster, until):
     watch = StoreWatch(cluster.query, place, lambda: {"orders": many}, posted.append)
     wanted = [ReadLedger(KafkaPartition("orders", number), 4, 1) for number in range(1_000)]
     for one in wanted:
-        watch.read(one)
+        watch.ask(one)
     watch.start()
     until(lambda: len(parts_of(posted)) == 4)
     watch.close()
