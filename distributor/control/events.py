@@ -1,7 +1,7 @@
 """What the machines of controller and replica are told, and what they ask for.
 
-A stream carries one session: commands one way, responses the other, each in order. It has a number
-that rises, given by whoever opens it for each of its machines.
+A stream carries one session: commands one way, responses the other, each in order. A machine knows
+it by a number that does not come again.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SessionEnd(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StreamOpened:
-    """Event of a replica: somebody has connected."""
+    """Event of a replica: somebody has connected; how many may is for whoever listens to say."""
 
     stream: int
 

@@ -203,8 +203,6 @@ class ReplicaMachine:
             return [*effects, self._end(stream, SessionEnd.VERSION, spoken)]
         self._lifecycle.become(ReplicaStage.CREATION)
         self._stream, self._silent_ms = stream, now_ms + self._settings.silence_ms
-        self._wanted, self._outbox = CommandHistory(), Outbox()
-        self._leaving.clear()
         self._outbox.put(HelloOk(version, self._name))
         return effects
 

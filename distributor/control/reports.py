@@ -72,7 +72,7 @@ class Reports:
                 self.flows[command.flow].dropped = True
             case Peek():
                 self._peeks[command.number] = command
-            case CancelPeek():
+            case CancelPeek() if command.peek in self._peeks:
                 self._canceled.add(command.peek)
             case _:
                 pass

@@ -60,6 +60,7 @@ def what_it_came_to(one, history):
     )
 
 
+@pytest.mark.slow
 @given(histories())
 def test_a_reduced_history_comes_to_the_same(commands):
     history = reduced(commands)
@@ -67,6 +68,7 @@ def test_a_reduced_history_comes_to_the_same(commands):
     assert what_it_came_to(whole, history) == what_it_came_to(short, history)
 
 
+@pytest.mark.slow
 @given(histories())
 def test_it_is_valid_bounded_and_reduced_no_further(commands):
     history = reduced([*commands, COMPLETE])
@@ -75,6 +77,7 @@ def test_it_is_valid_bounded_and_reduced_no_further(commands):
     assert reduced(short).commands() == short
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_a_replica_that_missed_some_comes_to_the_same(data):
     commands = data.draw(histories())
@@ -89,6 +92,7 @@ def test_a_replica_that_missed_some_comes_to_the_same(data):
     assert one.effects == [], "I3: what is wanted again is not touched"
 
 
+@pytest.mark.slow
 @given(histories(), histories())
 def test_a_replica_of_another_controller_becomes_what_this_one_wants(before, commands):
     one = heard_reduced(before)

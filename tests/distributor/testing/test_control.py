@@ -10,7 +10,7 @@ import pytest
 from dafka.testing.seeds import replay_command
 from distributor.control import flow_table, outbox
 from distributor.control import replica as replica_module
-from distributor.control.controller import ControllerMachine
+from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import ResponseCame, SessionEnd
 from distributor.control.flow_table import Fate, FlowTable
 from distributor.control.history import CommandHistory, FlowWish
@@ -132,14 +132,13 @@ def from_the_first_start(commands):
 
 
 def only_while_connected(want):
+    """What is wanted while nothing is connected is forgotten."""
+
     def wanted(self, command):
-        connected = not self.history.complete or self.reports.flows or self._writable
-        return want(self, command) if connected and self.state.value == "active" else []
+        forgets = self.history.complete and self.state is not ControllerState.ACTIVE
+        return [] if forgets else want(self, command)
 
-    def wanted_at_all(self, command):
-        return want(self, command) if not self.history.complete else wanted(self, command)
-
-    return wanted_at_all
+    return wanted
 
 
 def responses_of_any_session(handle):
@@ -166,7 +165,7 @@ def never_stopped(lose):
     return lost
 
 
-def without_its_effects(reconcile):
+def with_what_was_granted(reconcile):
     """What was granted before is not taken back."""
 
     def reconciled(self, wishes):
@@ -256,7 +255,7 @@ FAULTS = {
     "grants stay": (
         0,
         lambda patch: patch.setattr(
-            FlowTable, "reconcile", without_its_effects(FlowTable.reconcile)
+            FlowTable, "reconcile", with_what_was_granted(FlowTable.reconcile)
         ),
     ),
     "grants not repeated": (
