@@ -50,7 +50,7 @@ WANTS = (
 )
 TROUBLES = (
     *("cut", "cut", "freeze", "thaw", "thaw", "stick", "free", "crash", "boot", "boot"),
-    *("depose", "restart", "smaller", "changed", "suspend", "wake", "wake"),
+    *("depose", "usurp", "usurp", "restart", "smaller", "changed", "suspend", "wake", "wake"),
 )
 
 
@@ -77,6 +77,8 @@ class ControlRun:
             for name in ("c1", "c2")
         ]
         self.offices = 0
+        self.usurped = 0
+        """How often one wanted something that was not in charge any more."""
         self.happened: Counter[str] = Counter()
 
     @property
@@ -182,8 +184,10 @@ class ControlRun:
     def _trouble(self, what: str) -> None:
         controller = self.chance.choice(self.controllers)
         match what:
-            case "depose":
+            case "depose" | "usurp":
                 self.take_office(controller)
+                if what == "usurp":
+                    self._usurp()
             case "restart" | "smaller" | "changed":
                 self._restart(controller, what)
             case "suspend":
@@ -192,6 +196,17 @@ class ControlRun:
                 controller.thaw()
             case _:
                 self._trouble_replica(self.chance.choice(self.replicas), what)
+
+    def _usurp(self) -> None:
+        """Who is not in charge any more, and does not know, wants something that nobody keeps."""
+        for one in self.controllers:
+            if one.alive and not one.frozen and not one.in_charge:
+                self.usurped += 1
+                history = one.machines[self.replicas[0].name].history
+                numbers = [number for number, wish in history.flows.items() if not wish.dropped]
+                for number in numbers[:1]:
+                    one.want_of_all(AllowCompaction(number, None))
+                one.want_of_all(UpdateConfiguration({"rate": -1}))
 
     def _trouble_replica(self, replica: SimReplica, what: str) -> None:
         match what:
