@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-TESTS = Path(__file__).parent
+from tests.support.documents import TESTS, is_a_test
+
 DOCUMENT = (TESTS.parent / "docs" / "conformance.md").read_text()
 
 # Counted in the RFC's text: its words of obligation in capitals, by section.
@@ -83,6 +82,4 @@ def test_every_rule_names_a_test():
 
 @pytest.mark.parametrize("named", sorted({named for row in ROWS for named in row.tests}))
 def test_the_tests_named_exist(named):
-    path, name = re.fullmatch(r"`(\S+\.py)::(test_\w+)`", named).groups()
-    tree = ast.parse((TESTS / path).read_text())
-    assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert is_a_test(named)

@@ -37,6 +37,8 @@ ONLY_VALUES = {
     "dafka/protocol/consumer.py",
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
+    "distributor/control/events.py",
+    "distributor/control/messages.py",
     "distributor/link/events.py",
     "distributor/testing/mutant_list.py",
 }

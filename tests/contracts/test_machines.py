@@ -24,6 +24,9 @@ from dafka.protocol.presence import PresenceMachine, PresenceSettings
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.protocol.store import StoreMachine
 from dafka.wire.beacon import NodeBeacon
+from distributor.control.controller import ControllerMachine
+from distributor.control.events import SessionSettings
+from distributor.control.replica import ReplicaMachine
 from distributor.link.events import Side
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.target import TargetMachine, TargetSettings
@@ -52,6 +55,10 @@ MACHINES = {
         "CoordinatorEvent, CoordinatorEffect",
         lambda: ConsumerGroupMachine(CoordinatorSettings(), lambda _topic: 0),
     ),
+    ControllerMachine: (
+        "ControllerEvent, ControllerEffect",
+        lambda: ControllerMachine("c1", 1, "r1", SessionSettings()),
+    ),
     CoordinatorMachine: (
         "CoordinatorEvent, CoordinatorEffect",
         lambda: CoordinatorMachine(CoordinatorSettings()),
@@ -70,6 +77,10 @@ MACHINES = {
         lambda: PresenceMachine(NodeBeacon("ME", "h", 1), PresenceSettings(), ["tower"]),
     ),
     ProducerMachine: ("Event, Effect", lambda: ProducerMachine("ME", ProducerSettings())),
+    ReplicaMachine: (
+        "ReplicaEvent, ReplicaEffect",
+        lambda: ReplicaMachine("r1", SessionSettings()),
+    ),
     StoreMachine: ("Event, Effect", lambda: StoreMachine("ME", {})),
     TargetMachine: (
         "TargetEvent, TargetEffect",
@@ -88,6 +99,9 @@ from dafka.protocol.effects import Effect
 from dafka.protocol.events import Event
 from dafka.protocol.machine import Machine
 from dafka.protocol.presence import PresenceEffect, PresenceEvent
+from distributor.control.events import (
+    ControllerEffect, ControllerEvent, ReplicaEffect, ReplicaEvent,
+)
 from distributor.link.events import SidedEffect, SidedEvent
 from distributor.link.target import TargetEffect, TargetEvent
 """
