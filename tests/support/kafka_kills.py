@@ -18,12 +18,17 @@ from kafka.net.inet import KafkaNetSocket
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
+from dafka.gateway.broker import KafkaPartition
+from dafka.node.ledgers import read_all_ledgers
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from tests.support.gateway_processes import WAIT_S, GatewayProcesses
 
 PAUSE_S = 0.004
 """Between two records of a producer."""
+
+LINES_NEAR = 30
+"""Offsets before and behind one whose lines are told."""
 
 
 class KillableCluster:
@@ -266,3 +271,16 @@ def by_partition(records):
         number: [value for _, value in group]
         for number, group in itertools.groupby(sorted(records.items()), lambda one: one[0][0])
     }
+
+
+def lines_about(stores, topic, places):
+    """What stores have of the ledgers of partitions around some offsets, for who looks for why."""
+    found = []
+    for store in stores:
+        with StoreClient(store) as client:
+            ledgers = read_all_ledgers(client, topic)
+        for partition, offset in places:
+            for chain in ledgers[KafkaPartition(topic, partition)].lines.values():
+                near = (line for line in chain if abs(line.offset - offset) <= LINES_NEAR)
+                found += [f"{store} {line}" for line in near]
+    return "\n".join(found)
