@@ -86,8 +86,11 @@ def test_kills_lose_nothing_and_show_nothing_twice(cluster, until, request):
     while len(watcher.shown) < len(acknowledged) and time.monotonic() < deadline_s:
         time.sleep(0.1)
     watcher.stop()
-    assert not watcher.changed
-    _is_there_once(cluster, watcher.shown, acknowledged)
+    found = read_all(bootstrap, TOPIC, PARTITIONS, len(acknowledged))
+    _is_there_once(cluster, found, acknowledged)
+    assert watcher.lost == []
+    assert watcher.changed == []
+    assert watcher.shown == found
     _owned_by_each_alone(cluster, watcher.shown)
     _read_as_dafka(cluster, acknowledged.keys())
     silent = ", ".join(f"{one.name} {one.silent_s():.1f} s" for one in producers)

@@ -193,19 +193,30 @@ class KafkaPythonProducer(NumberedProducer):
 
 
 class Watcher(threading.Thread):
-    """A consumer that reads on, and notes what it was shown where, and what it was shown anew."""
+    """A consumer that reads on, and notes what it was shown where, and what it was shown anew.
+
+    Attributes:
+        shown: Values, by partition and offset.
+        changed: Places with what was shown there before, and then.
+        lost: What it was told where its place was said not to be there.
+    """
 
     def __init__(self, bootstrap, topic, partitions):
         super().__init__(name="watcher", daemon=True)
         self.shown = {}
         self.changed = []
+        self.lost = []
         self._stopping = threading.Event()
         self._consumer = reader(bootstrap, topic, partitions)
 
     def run(self):
         while not self._stopping.is_set():
             message = self._consumer.poll(0.1)
-            if message is None or message.error():
+            if message is None:
+                continue
+            if message.error():
+                if message.error().code() == confluent_kafka.KafkaError._AUTO_OFFSET_RESET:
+                    self.lost.append(message.error().str())
                 continue
             place, value = (message.partition(), message.offset()), message.value()
             if self.shown.setdefault(place, value) != value:
@@ -225,6 +236,7 @@ def reader(bootstrap, topic, partitions):
         "group.id": "none",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
+        "auto.offset.reset": "error",
     }
     consumer = confluent_kafka.Consumer(settings)
     begin = confluent_kafka.OFFSET_BEGINNING
