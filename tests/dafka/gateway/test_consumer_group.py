@@ -20,6 +20,7 @@ from dafka.gateway.group_events import (
     MemberHeard,
 )
 from dafka.protocol.events import Woke
+from tests.support.seeds import broken_by
 
 SESSION_MS, REBALANCE_MS = 45_000, 60_000
 SETTINGS = CoordinatorSettings(members_max=4)
@@ -386,9 +387,4 @@ FAULTS = [
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 def test_a_fault_is_found(fault, monkeypatch):
     fault(monkeypatch)
-    for seed in range(40):
-        try:
-            run_consumers(seed)
-        except AssertionError:
-            return
-    pytest.fail("not seen in 40 seeds")
+    assert broken_by(run_consumers, range(40))

@@ -7,6 +7,7 @@ from dafka.groups.events import Revoked
 from dafka.node.progress import Hand
 from dafka.testing import groups
 from dafka.testing.groups import main, run
+from tests.support.seeds import broken_by
 
 
 @pytest.mark.sim
@@ -25,15 +26,6 @@ def test_the_same_seed_is_the_same_run():
     assert run(3) == run(3)
 
 
-def broken_by(seeds):
-    for seed in seeds:
-        try:
-            run(seed)
-        except AssertionError:
-            return True
-    return False
-
-
 def test_an_application_that_is_not_waited_for_is_found(monkeypatch):
     revoke = Hand.revoke
 
@@ -45,7 +37,7 @@ def test_an_application_that_is_not_waited_for_is_found(monkeypatch):
         return waits
 
     monkeypatch.setattr(Hand, "revoke", hasty)
-    assert broken_by(range(60))
+    assert broken_by(run, range(60))
 
 
 def test_positions_that_are_not_committed_when_they_are_given_back_are_found(monkeypatch):
@@ -55,7 +47,7 @@ def test_positions_that_are_not_committed_when_they_are_given_back_are_found(mon
         return revoked(self, Revoked(event.token, {}), now_ms)
 
     monkeypatch.setattr(GroupMachine, "_revoked", forgetful)
-    assert broken_by(range(60))
+    assert broken_by(run, range(60))
 
 
 def test_the_command(monkeypatch, capsys):

@@ -14,8 +14,7 @@ from dafka.gateway.ledger import Ledger
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
 from dafka.testing import kafka_groups, kafka_site
 from dafka.testing.kafka_groups import run
-from dafka.testing.seeds import replay_command
-from tests.support.seeds import shown_by
+from tests.support.seeds import assert_all_pass, broken_by, shown_by
 
 pytestmark = pytest.mark.sim
 
@@ -24,11 +23,7 @@ SEEDS_MAX = 600
 
 
 def test_what_groups_are_told_holds(seeds):
-    for seed in seeds:
-        try:
-            run(seed)
-        except AssertionError as error:
-            pytest.fail(f"{error}: {replay_command('dafka.testing.kafka_groups', seed)}")
+    assert_all_pass(run, "dafka.testing.kafka_groups", seeds)
 
 
 def test_the_same_seed_gives_the_same_run():
@@ -237,9 +232,4 @@ FAULTS = {
 @pytest.mark.parametrize(("seed", "put_in"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_found(seed, put_in, monkeypatch):
     put_in(monkeypatch)
-    for one in shown_by(seed, SEEDS_MAX):
-        try:
-            run(one)
-        except AssertionError:
-            return
-    pytest.fail(f"not seen in {SEEDS_MAX} seeds")
+    assert broken_by(run, shown_by(seed, SEEDS_MAX))

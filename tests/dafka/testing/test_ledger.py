@@ -15,8 +15,7 @@ from dafka.gateway.producers import Producers
 from dafka.testing import ledger
 from dafka.testing.ledger import run
 from dafka.testing.ledger_stores import Shelf
-from dafka.testing.seeds import replay_command
-from tests.support.seeds import shown_by
+from tests.support.seeds import assert_all_pass, broken_by, shown_by
 
 pytestmark = pytest.mark.sim
 
@@ -25,11 +24,7 @@ SEEDS_MAX = 600
 
 
 def test_what_clients_were_shown_stays_so(seeds):
-    for seed in seeds:
-        try:
-            run(seed)
-        except AssertionError as error:
-            pytest.fail(f"{error}: {replay_command('dafka.testing.ledger', seed)}")
+    assert_all_pass(run, "dafka.testing.ledger", seeds)
 
 
 def test_the_same_seed_gives_the_same_run():
@@ -338,12 +333,7 @@ FAULTS = {
 @pytest.mark.parametrize(("seed", "put_in"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_found(seed, put_in, monkeypatch):
     put_in(monkeypatch)
-    for one in shown_by(seed, SEEDS_MAX):
-        try:
-            run(one)
-        except AssertionError:
-            return
-    pytest.fail(f"not seen in {SEEDS_MAX} seeds")
+    assert broken_by(run, shown_by(seed, SEEDS_MAX))
 
 
 def test_a_gateway_that_serves_says_so():

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from dafka.testing.seeds import replay_command
 from distributor.control import flow_table, outbox
 from distributor.control import replica as replica_module
 from distributor.control.controller import ControllerMachine, ControllerState
@@ -27,7 +26,7 @@ from distributor.control.messages import (
 )
 from distributor.control.replica import ReplicaMachine, ReplicaStage
 from distributor.testing.control import TROUBLES, WANTS, run
-from tests.support.seeds import shown_by
+from tests.support.seeds import assert_all_pass, broken_by, shown_by
 
 pytestmark = pytest.mark.sim
 
@@ -36,11 +35,7 @@ SEEDS_MAX = 100
 
 
 def test_what_is_wanted_comes_to_be(seeds):
-    for seed in seeds:
-        try:
-            run(seed)
-        except AssertionError as error:
-            pytest.fail(f"{error}: {replay_command('distributor.testing.control', seed)}")
+    assert_all_pass(run, "distributor.testing.control", seeds)
 
 
 def test_the_same_seed_gives_the_same_run():
@@ -368,9 +363,4 @@ FAULTS = {
 @pytest.mark.parametrize(("seed", "put_in"), FAULTS.values(), ids=FAULTS)
 def test_a_fault_is_found(seed, put_in, monkeypatch):
     put_in(monkeypatch)
-    for one in shown_by(seed, SEEDS_MAX):
-        try:
-            run(one)
-        except AssertionError:
-            return
-    pytest.fail(f"not seen in {SEEDS_MAX} seeds")
+    assert broken_by(run, shown_by(seed, SEEDS_MAX))
