@@ -5,6 +5,7 @@ See `distributor.testing.control`.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -21,7 +22,7 @@ E = TypeVar("E")
 TICK_MS = 20
 
 
-class SimProcess(Generic[E]):
+class SimProcess(ABC, Generic[E]):
     """A process that takes things in one after the other, unless it is dead or frozen."""
 
     def __init__(self, world: World, name: str) -> None:
@@ -56,13 +57,13 @@ class SimProcess(Generic[E]):
         if self.alive:
             self._inbox.append(action) if self.frozen else action()
 
+    @abstractmethod
     def turn(self) -> None:
         """Do what is due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def told(self, stream: SimStream, event: E) -> None:
         """Something comes over a stream."""
-        raise NotImplementedError
 
     def _tick(self, incarnation: int) -> None:
         if self.alive and self.incarnation == incarnation:
