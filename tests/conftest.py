@@ -89,8 +89,8 @@ def pytest_generate_tests(metafunc):
 
 
 class _OneWorkerForDearThings(LoadScopeScheduling):
-    """Deals tests one by one, but those of Spark together: a JVM is dear, one shall do for all.
-    So is a browser.
+    """Deals tests one by one, but those of Spark together, and those of a page in a browser: a JVM
+    and a browser are dear, one of each shall do for all.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
