@@ -117,10 +117,16 @@ def failovers_in(logs: Iterable[Path]) -> tuple[str, ...]:
 
 @contextmanager
 def loops(count: int) -> Iterator[None]:
-    """So many processes that do nothing but compute, at this one's nice level."""
+    """So many processes that do nothing but compute, at this one's nice level.
+
+    Each in a session of its own, as the tree's processes are: Linux may give all of one session
+    together no more than it gives to one process of another (`sched_autogroup_enabled`).
+    """
     with ExitStack() as opened:
         for _ in range(count):
-            running = subprocess.Popen([sys.executable, "-c", _LOOP])  # noqa: S603 (our own)
+            running = subprocess.Popen(  # noqa: S603 (our own)
+                [sys.executable, "-c", _LOOP], start_new_session=True
+            )
             opened.callback(running.wait)
             opened.callback(running.kill)
         yield

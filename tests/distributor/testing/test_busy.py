@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,6 +96,7 @@ def test_loops_compute_and_end(until):
     with loops(2):
         (first, second) = [one for one in children() if one not in before]
         for one in (first, second):
+            assert os.getsid(int(one)) == int(one), "not all of them as one process's share"
             until(lambda one=one: int(Path(f"/proc/{one}/stat").read_text().split()[13]) > 5)
     assert children() == before
 
