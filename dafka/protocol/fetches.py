@@ -29,6 +29,8 @@ class Stream:
     """Next sequence that continues what was received."""
     head: int = -1
     """Highest sequence heard of."""
+    confirmed: int = -1
+    """Highest sequence that a store has said to have."""
     # A list, not a deque: thousands of partitions are idle, and an empty deque has 600 bytes.
     ready: list[Batch] = field(default_factory=list)
     """Received in order, not taken yet. The first may begin below what is wanted."""
@@ -40,6 +42,15 @@ class Stream:
     """Whether a FETCH has brought something."""
     barren: int = 0
     """Windows in a row that brought nothing but log starts."""
+
+    def reaches(self, sequence: int) -> bool:
+        """Whether a store says that it has, or had, all before `sequence`, or what is there came.
+
+        The latter is how a log that a link copies begins at its target.
+        """
+        return self.confirmed >= sequence - 1 or any(
+            first <= sequence < batch.end for first, batch in self.ahead.items()
+        )
 
 
 @dataclass(slots=True)

@@ -145,13 +145,17 @@ class MirrorMachine:
         if partition not in self._unacked:
             return []
         start = self._starts.get(partition, 0)
+        effects: list[Effect] = []
         if fetch.sequence < start and fetch.store is None:
             topic, address = partition
-            return [Publish(messages.LogStart(fetch.requester, topic, address, start, address))]
+            told = messages.LogStart(fetch.requester, topic, address, start, address)
+            effects.append(Publish(told))
+            # The first record there shows that it is so: a log start alone is not believed.
+            fetch = messages.Fetch(topic, address, fetch.requester, start, 1, foreign=fetch.foreign)
         answers = self._unacked.answer(fetch)
         if answers is None:
-            return [Wanted(partition, fetch.sequence)]
-        return [Publish(answer) for answer in answers]
+            return [*effects, Wanted(partition, fetch.sequence)]
+        return [*effects, *map(Publish, answers)]
 
     def _welcome(self, event: PeerListened) -> list[Effect]:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""

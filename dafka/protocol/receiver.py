@@ -174,7 +174,7 @@ class Inflow:
         ahead = stream.ahead.values()
         self._count_ahead(-len(ahead), -sum(len(batch.content) for batch in ahead))
         self.ready_bytes -= sum(len(batch.content) for batch in stream.ready)
-        self._streams[partition] = Stream(sequence, stream.head)
+        self._streams[partition] = Stream(sequence, stream.head, stream.confirmed)
         self._gaps.forget(partition)
         self._note_gap(partition, self._streams[partition])
         return True
@@ -266,6 +266,8 @@ class Inflow:
             head: How far it has it.
         """
         stream = self._streams[partition]
+        if store is not None:
+            stream.confirmed = max(stream.confirmed, head)
         if stream.store is None and head >= stream.expected:
             stream.store = store
 
@@ -286,6 +288,8 @@ class Inflow:
         if window is None:
             self.stored(partition, store, head)
             return
+        if store is not None:
+            stream.confirmed = max(stream.confirmed, head)
         if window.store not in (None, store):
             return  # it answers GET-HEADS, or an earlier FETCH
         if stream.expected > window.reached:
@@ -323,6 +327,8 @@ class Inflow:
             return None
         if not stream.expected < sequence <= stream.head + 1:
             return None  # Nobody keeps a partition only from behind its end on.
+        if not stream.reaches(sequence):
+            return None  # So far only a head says that there was anything, which anybody may say.
         if not self._go_without(partition, stream, window, sender, sequence):
             return None
         if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:

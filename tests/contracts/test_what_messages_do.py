@@ -187,6 +187,7 @@ class AStore(Bench):
         self.give(Woke())
         if lacks:
             self.give(Received(messages.Head(*P, 20)))
+            self.give(Received(messages.DirectHead(self.us, *P, 20, "S2")))
 
     def performed(self, effect):
         match effect:

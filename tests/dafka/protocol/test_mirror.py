@@ -54,10 +54,24 @@ def test_who_asks_for_what_the_source_does_not_keep_is_told_where_it_begins(mirr
     mirror.begins(P, 40)
     mirror.handle(Mirrored(batch(40, 2)), 0)
     fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 40))
-    (told,) = mirror.handle(fetch, 1)
+    mirror.handle(Mirrored(batch(42, 2)), 0)
+    told, first, head = mirror.handle(fetch, 1)
     assert told.message == messages.LogStart("YOU", "flights", "AA", 40, "AA")
+    assert first.message.sequence == 40, "which shows that it is so"
+    assert head.message == messages.DirectHead("YOU", "flights", "AA", 43)
     named = Received(messages.Fetch("flights", "AA", "YOU", 0, 40, "S1"))
     assert mirror.handle(named, 1) == []
+
+
+def test_a_log_start_that_is_stored_by_some_is_shown_again_to_others(mirror, batch):
+    mirror.begins(P, 40)
+    mirror.handle(Mirrored(batch(40, 2)), 0)
+    mirror.handle(Mirrored(batch(42, 2)), 0)
+    mirror.handle(ack(42), 1)
+    fetch = Received(messages.Fetch("flights", "AA", "YOU", 0, 40))
+    told, wanted = mirror.handle(fetch, 1)
+    assert told.message == messages.LogStart("YOU", "flights", "AA", 40, "AA")
+    assert wanted == Wanted(P, 40)
 
 
 def test_a_fetch_is_answered_from_what_is_unstored(mirror, batch):

@@ -232,6 +232,7 @@ def test_an_answer_that_brought_nothing_is_not_followed_at_once(inflow):
 def late(inflow, head=99):
     """A stream that has asked long enough for log starts to be believed."""
     inflow.heard(P, head)
+    inflow.stored(P, "S0", head)
     fetched(inflow, 0)
     now_ms = 0
     while not (fetched(inflow, now_ms) and now_ms >= SETTLING_MS):
@@ -293,6 +294,7 @@ def test_a_store_not_heard_of_for_long_is_not_waited_for(inflow):
     inflow.heard_from("GONE", 0)
     inflow.heard(P, 99)
     fetched(inflow, 0)
+    inflow.stored(P, "S1", 99)
     inflow.start(P, 0)
     fetched(inflow, STORE_SILENCE_MS)
     assert inflow.log_start(P, "S1", 50, STORE_SILENCE_MS) == 50
@@ -310,6 +312,26 @@ def test_a_log_start_that_nobody_asked_for_or_that_makes_no_sense_is_nothing(inf
     assert inflow.log_start(P, "S1", 11, now_ms) is None, "behind the partition's end"
     assert inflow.log_start(P, "S1", 0, now_ms) is None
     assert inflow.log_start(P, "S1", 10, now_ms) == 10
+
+
+def test_a_log_start_behind_what_only_a_head_has_spoken_of_is_not_believed(inflow, batch):
+    now_ms = late(inflow, head=9)
+    inflow.heard(P, 30)
+    assert inflow.log_start(P, "LIAR", 31, now_ms) is None, "no store says that there is that much"
+    inflow.answered(P, "S1", 20)
+    assert inflow.log_start(P, "LIAR", 22, now_ms) is None
+    assert inflow.log_start(P, "S1", 21, now_ms) == 21
+
+
+def test_what_is_there_shows_where_a_log_begins(inflow, batch):
+    inflow.heard(P, 99)
+    fetched(inflow, 0)
+    inflow.offer(batch(40, 5))
+    now_ms = 0
+    while not (fetched(inflow, now_ms) and now_ms >= SETTLING_MS):
+        now_ms = inflow.wakeup_ms()
+    assert inflow.log_start(P, "MIRROR", 45, now_ms) is None
+    assert inflow.log_start(P, "MIRROR", 42, now_ms) == 42
 
 
 def test_a_skip_closes_the_gap_before_what_waits(inflow, batch):
@@ -355,6 +377,7 @@ def test_small_batches_are_bounded_by_their_number(inflow, batch):
 def test_nothing_is_skipped_while_what_lies_before_waits(inflow, batch):
     inflow.heard(P, 99)
     fetched(inflow, 0)
+    inflow.answered(P, "S1", 99)
     inflow.offer(batch(0, 5))
     assert inflow.log_start(P, "S1", 50, SETTLING_MS) is None
     inflow.take(P)
@@ -364,6 +387,7 @@ def test_nothing_is_skipped_while_what_lies_before_waits(inflow, batch):
 def test_invented_senders_of_a_log_start_do_not_pile_up(inflow):
     inflow.heard(P, 99)
     fetched(inflow, 0)
+    inflow.answered(P, "S0", 99)
     for number in range(3 * STORES_MAX):
         inflow.log_start(P, f"S{number}", 50, 0)
     assert len(inflow._gaps.window(P).without) == STORES_MAX

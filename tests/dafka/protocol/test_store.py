@@ -348,6 +348,7 @@ def test_a_fetch_in_a_gap_is_told_where_that_ends(batch):
 def test_it_goes_on_where_nobody_has_more(batch):
     bench = Bench({P: 3})
     bench.hear(messages.Head("flights", "AA", 20))
+    bench.hear(messages.DirectHead("ME", "flights", "AA", 20, "OTHER"))
     told = messages.LogStart("ME", "flights", "AA", 10, "OTHER")
     assert bench.hear(told) == [], "too early: other stores may not have been found"
     # It asks again until enough time has passed, and then believes it.
