@@ -15,6 +15,7 @@ from dafka.node.turn import Turn
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
+from dafka.protocol.fetches import Stream
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine
@@ -286,6 +287,10 @@ def read_what_is_not_stored(patch):
     patch.setattr(HighWatermarks, "end", lambda self, partition: 1 << 40)
 
 
+def believe_any_log_start(patch):
+    patch.setattr(Stream, "reaches", lambda self, sequence: True)
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -315,6 +320,7 @@ MUTANTS = [
     (publish_what_the_spool_refused, 26, TWICE | NEVER),
     (forget_to_wake_the_role, 5, NEVER),
     (read_what_is_not_stored, 0, {Name.NOT_STORED}),
+    (believe_any_log_start, 1655, {Name.GAP}),
 ]
 """Each with a seed that has shown it, and what the checker calls it."""
 
