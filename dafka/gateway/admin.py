@@ -47,10 +47,7 @@ async def metadata(
         asked = {one.topic_id if one.name is None else one.name: one for one in body.topics}
         ids = by_id(broker) if any(one.name is None for one in body.topics) else {}
         names = [one.name for one in asked.values() if one.name is not None]
-        if any(broker.topic(name) is None for name in names):
-            # Another gateway may have made it: who is told that it is not there, as a group that
-            # shares its partitions, may not ask again for minutes.
-            await broker.look()
+        await look_for(broker, names)
         errors = {} if made is None else await _made(broker, names, made)
         topics = [_asked(broker, one, ids, errors) for one in asked.values()]
     return {
@@ -117,6 +114,15 @@ def _partition(broker: Broker, partition: KafkaPartition) -> dict[str, Any]:
 
 def _brokers(broker: Broker, number: str) -> list[dict[str, Any]]:
     return [{number: node, "host": host, "port": port} for node, host, port in broker.gateways()]
+
+
+async def look_for(broker: Broker, names: Iterable[str]) -> None:
+    """Hear of topics that another gateway may have made, before it is said that they are not there.
+
+    A group that shares partitions may not ask again for minutes, a reader begins at the end.
+    """
+    if any(broker.topic(name) is None for name in names):
+        await broker.look()
 
 
 def by_id(broker: Broker) -> dict[UUID, Topic]:

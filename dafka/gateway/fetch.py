@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dafka.gateway.admin import by_id
+from dafka.gateway.admin import by_id, look_for
 from dafka.gateway.broker import (
     EARLIEST_MS,
     ErrorCode,
@@ -115,7 +115,9 @@ async def fetch(
         return {"error_code": ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "responses": []}
     until_ms = now_ms() + max(0, min(body.max_wait_ms, CLIENT_WAIT_MS_MAX))
     # From version 13 on topics are asked for by their ids.
-    ids = by_id(broker) if any(getattr(one, "topic", None) is None for one in body.topics) else {}
+    names = [getattr(one, "topic", None) for one in body.topics]
+    await look_for(broker, [name for name in names if name is not None])
+    ids = by_id(broker) if None in names else {}
     topics = [_topic(broker, topic, ids) for topic in body.topics]
     reads = [read for _, of_topic in topics for read in of_topic]
     await _fill(broker, reads, body, until_ms, now_ms, held)
@@ -172,6 +174,7 @@ async def _fill(
 
 async def list_offsets(broker: Broker, body: SimpleNamespace) -> dict[str, Any]:
     """Return the offsets of times."""
+    await look_for(broker, [topic.name for topic in body.topics])
     return {
         "topics": [
             {

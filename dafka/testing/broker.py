@@ -123,7 +123,8 @@ class MemoryBroker:
 
     async def look(self) -> None:
         """See `Broker`."""
-        self._topics |= self.unheard
+        while self.unheard:
+            self._add(self.unheard.popitem()[1])
 
     def topics(self) -> Sequence[Topic]:
         """See `Broker`."""
@@ -141,10 +142,13 @@ class MemoryBroker:
             return ErrorCode.TOPIC_ALREADY_EXISTS
         if len(self._topics) >= _TOPICS_MAX:
             return ErrorCode.THROTTLING_QUOTA_EXCEEDED
-        self._topics[name] = Topic(name, partitions, UUID(int=next(self._ids)), dict(configs))
-        for number in range(partitions):
-            self._logs[KafkaPartition(name, number)] = _Log()
+        self._add(Topic(name, partitions, UUID(int=next(self._ids)), dict(configs)))
         return ErrorCode.NONE
+
+    def _add(self, topic: Topic) -> None:
+        self._topics[topic.name] = topic
+        for number in range(topic.partitions):
+            self._logs[KafkaPartition(topic.name, number)] = _Log()
 
     async def delete(self, name: str, timeout_s: float) -> ErrorCode:
         """See `Broker`."""

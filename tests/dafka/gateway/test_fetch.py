@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import asyncio
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
-from dafka.gateway.broker import ErrorCode, Fetched, KafkaPartition, Offsets
+from dafka.gateway.broker import ErrorCode, Fetched, KafkaPartition, Offsets, Topic
 from dafka.gateway.fetch import HeldBytes
 from dafka.gateway.handlers import Handlers
 from dafka.gateway.users import KafkaUser
@@ -31,6 +31,13 @@ async def filled(batches=3, partitions=2, **configs):
     await broker.create("orders", partitions, configs)
     for _ in range(batches):
         await broker.append(KafkaPartition("orders", 0), BATCH, -1, 1)
+    return broker
+
+
+def late_broker():
+    """One that hears of a topic that another has made when it looks."""
+    broker = MemoryBroker()
+    broker.unheard["orders"] = Topic("orders", 2, UUID(int=9), {})
     return broker
 
 
@@ -143,6 +150,13 @@ def test_a_topic_that_is_asked_for_by_id_is_answered_by_id():
 
     assert asyncio.run(run()).records == stored(0, 3, 6)
     assert asyncio.run(run(uuid4())).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_who_reads_what_was_made_a_moment_ago_is_not_told_that_it_is_not_there():
+    broker, asked = late_broker(), fetching(("orders", 0, 0))
+    answer = asyncio.run(ask(Handlers(broker, now_ms), Api.FETCH, LATEST, **asked))
+    (found,) = answer.responses[0].partitions
+    assert found.error_code == ErrorCode.NONE
 
 
 def test_there_are_no_sessions():
@@ -269,9 +283,11 @@ def test_offsets_at_which_nothing_is_left_do_not_keep_anybody_busy():
     assert asyncio.run(run()) <= 3
 
 
-def found_at(time_ms, version=LATEST_LIST, topic="orders", partition=0, epoch=-1, **configs):
+def found_at(
+    time_ms, version=LATEST_LIST, topic="orders", partition=0, epoch=-1, late=False, **configs
+):
     async def run():
-        broker = await filled(**configs)
+        broker = late_broker() if late else await filled(**configs)
         one = {"partition_index": partition, "timestamp": time_ms, "current_leader_epoch": epoch}
         asked = {"replica_id": -1, "topics": [{"name": topic, "partitions": [one]}]}
         answer = await ask(Handlers(broker, now_ms), Api.LIST_OFFSETS, version, **asked)
@@ -302,6 +318,10 @@ def test_offsets_are_found_by_time(version, time_ms, found):
 
 def test_the_log_start_is_the_earliest():
     assert found_at(-2, **{"retention.bytes": "0"}) == (0, 6, -1)
+
+
+def test_who_asks_where_to_begin_in_what_was_made_a_moment_ago_is_told():
+    assert found_at(-2, late=True) == (0, 0, -1)
 
 
 def test_offsets_of_what_is_not_there_are_not_found():
