@@ -59,6 +59,7 @@ from dafka.gateway.kafka_lags import KafkaLags
 from dafka.gateway.lines import EPOCH_MAX, LEDGER
 from dafka.gateway.owner import knows_all
 from dafka.gateway.recent import RecentBatches
+from dafka.gateway.refusals import Refusals
 from dafka.gateway.share import UNTOLD, Share, batches_of
 from dafka.gateway.sharing import share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic, TopicChanges
@@ -141,6 +142,7 @@ class GatewayMachine:
         self._unpublished: dict[KafkaPartition, Share] = {}
         """Those of them that have something to publish: a turn costs what happens in it."""
         self._recent = RecentBatches(RECENT_BYTES_MAX)
+        self._refusals = Refusals()
         self._unstored = Unstored()
         self._retired: set[Partition] = set()
         """Logs of what is another's by now, which are not all stored yet."""
@@ -236,9 +238,9 @@ class GatewayMachine:
         offered = None if share is None else share.offered
         match wanted:
             case AppendBatch() if share is None or offered is None:
-                return self._refuse(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                return self._refuse(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER, now_ms)
             case AppendBatch() if self._unstored.is_much:
-                return self._refuse(wanted, ErrorCode.NOT_ENOUGH_REPLICAS)
+                return self._refuse(wanted, ErrorCode.NOT_ENOUGH_REPLICAS, now_ms)
             case _ if share is None or offered is None:
                 return [Located(wanted.token, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
             case DeleteRecords() if self._unstored.is_much:
@@ -252,9 +254,8 @@ class GatewayMachine:
             case Survey():
                 return [share.survey(wanted, offered)]
 
-    def _refuse(self, wanted: AppendBatch, error: ErrorCode) -> list[object]:
-        if (share := self._shares.get(wanted.partition)) is not None:
-            share.refuse(wanted.batch)
+    def _refuse(self, wanted: AppendBatch, error: ErrorCode, now_ms: int) -> list[object]:
+        self._refusals.note(wanted.partition, wanted.batch, now_ms)
         return [Answer(wanted.token, Placed(error))]
 
     def _hear(self, event: Received | ReceivedTogether | PeerLeft, now_ms: int) -> list[object]:
@@ -465,8 +466,8 @@ class GatewayMachine:
             if partition not in self._shares and self._is_mine(share_of(partition)):
                 numbers = self.catalog.numbers(partition.topic)
                 address = address_in(self._draw(), partition.number, numbers)
-                who = self.address, address
-                share = Share(partition, epoch, *who, self._stores, self._unpublished)
+                who = self.address, address, self._stores, self._unpublished, self._refusals
+                share = Share(partition, epoch, *who)
                 self._shares[partition] = self._chains[share.chain.address] = share
                 effects += share.own(self._lease, now_ms)
                 effects += self._empty(share, now_ms)

@@ -4,9 +4,6 @@ As in Kafka: a producer numbers its records in each partition, and sends a batch
 answered. The last five are remembered, as clients have no more under way, and the one before them:
 if none of the five came, it says what comes next. All of it stands in the headers of batches, so
 who takes a partition over reads them again (`Producers.add`).
-
-Once a later batch is stored, a client may take those before it for stored, too. So of a producer of
-which nothing is known no batch is taken behind one that was refused.
 """
 
 from __future__ import annotations
@@ -25,8 +22,8 @@ BATCHES_KEPT = 6
 """One more than are under way: clients keep `max.in.flight.requests.per.connection` at five or less
 with idempotence."""
 
-REFUSED_MAX = 10_000
-"""Producers of whom that is remembered, some hundred bytes each."""
+GAP = Placed(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+"""A batch is missing before this one."""
 
 
 class _Taken(NamedTuple):
@@ -59,11 +56,12 @@ class Producers:
     def __init__(self, producers_max: int = PRODUCERS_MAX) -> None:
         self._producers_max = producers_max
         self._known: dict[int, _Known] = {}
-        self._refused: dict[int, tuple[int, int]] = {}
-        """Of producers of which nothing is known, epoch and sequence of what was refused first."""
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def __contains__(self, producer_id: int) -> bool:
+        return producer_id in self._known
 
     def taken(self) -> list[tuple[Produced, int]]:
         """Return the batches that have their offsets, in the order in which to `add` them."""
@@ -81,34 +79,20 @@ class Producers:
         """
         known = self._known.get(fields.producer_id)
         if known is None:
-            refused = self._refused.get(fields.producer_id, (None, None))
-            behind = fields.producer_epoch == refused[0] and fields.base_sequence != refused[1]
-            return Placed(_GAP) if behind else None
+            return None
         if fields.producer_epoch < known.epoch:
             return Placed(ErrorCode.INVALID_PRODUCER_EPOCH)
         if fields.producer_epoch > known.epoch:
-            return None if fields.base_sequence == 0 else Placed(_GAP)
+            return None if fields.base_sequence == 0 else GAP
         for taken in known.taken:
             if (taken.first, taken.records) == (fields.base_sequence, fields.records):
                 return Placed(ErrorCode.NONE, taken.offset)
-        return None if fields.base_sequence == known.taken[-1].next else Placed(_GAP)
-
-    def refuse(self, fields: HeaderFields | Produced) -> None:
-        """A batch was not taken, and is sent again; what is behind it may be under way."""
-        producer_id = fields.producer_id
-        if producer_id < 0 or producer_id in self._known or len(self._refused) >= REFUSED_MAX:
-            return
-        self._refused.setdefault(producer_id, (fields.producer_epoch, fields.base_sequence))
-
-    def follow(self, before: Producers) -> None:
-        """Go by what others were told before."""
-        self._refused = before._refused
+        return None if fields.base_sequence == known.taken[-1].next else GAP
 
     def add(self, fields: HeaderFields | Produced, offset: int) -> None:
         """A batch has got its offset; also of batches from before, in their order."""
         if fields.producer_id < 0:
             return
-        self._refused.pop(fields.producer_id, None)
         known = self._known.pop(fields.producer_id, None)
         taken = known.taken if known and known.epoch == fields.producer_epoch else ()
         latest = _Taken(fields.base_sequence, fields.records, offset)
@@ -118,6 +102,3 @@ class Producers:
         )
         if len(self._known) > self._producers_max:
             del self._known[next(iter(self._known))]
-
-
-_GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

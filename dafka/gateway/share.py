@@ -36,7 +36,7 @@ from dafka.gateway.events import (
 from dafka.gateway.ledger import CLOSED
 from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.owner import LedgerMachine, OwnerState
-from dafka.gateway.producers import Producers
+from dafka.gateway.producers import GAP, Producers
 from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
 from dafka.groups.membership import blocking_of
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dafka.gateway.events import Lease, LedgerEvent, LedgerLine, StoreRead
     from dafka.gateway.ledger import LedgerEntry
     from dafka.gateway.recent import RecentBatches
+    from dafka.gateway.refusals import Refusals
 
 ENTRIES_MAX = 64
 """Entries of a ledger that one fetch reads at most."""
@@ -89,6 +90,7 @@ class Share:
         address: Under which it publishes what it takes in; nobody has before.
         stores: How many there are.
         unpublished: Where it enters itself once it has something to publish.
+        refusals: What the gateway has refused.
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class Share:
         address: str,
         stores: int,
         unpublished: dict[KafkaPartition, Share],
+        refusals: Refusals,
     ) -> None:
         self.partition = partition
         self.epoch = epoch
@@ -108,6 +111,7 @@ class Share:
         self.offered: Offsets | None = None
         """What clients may be told; nothing yet."""
         self._unpublished = unpublished
+        self._refusals = refusals
         self._lines: list[LedgerLine] = []
         """Not published yet."""
         self._batches: list[Batch] = []
@@ -178,8 +182,7 @@ class Share:
         reading = self.machine.state is OwnerState.READING
         effects += self.feed(read, now_ms)
         if reading and self.machine.state is OwnerState.BEGINNING:
-            refused, self._producers = self._producers, Producers()
-            self._producers.follow(refused)
+            self._producers = Producers()
             for line in self.machine.produced:
                 if line.produced is not None:
                     self._producers.add(line.produced, line.offset)
@@ -246,11 +249,12 @@ class Share:
             produced = Produced(
                 fields.producer_id, fields.producer_epoch, fields.base_sequence, fields.records
             )
-            known = self._producers.known(produced)
+            known = self._known(produced, now_ms)
             if known is not None:
                 return self._repeated(wanted, known, fields.records, offered)
         first, offset = self._next, self.machine.ledger.end
         self._producers.add(fields, offset)
+        self._refusals.over(self.partition, fields.producer_id)
         sent = RecordsSent(self.records.address, first, fields.records, produced)
         effects = self.feed(sent, now_ms)
         content = taken_in(wanted.batch, first, self.epoch)
@@ -261,9 +265,11 @@ class Share:
             return effects
         return [*effects, Answer(wanted.token, Placed(ErrorCode.NONE, offset, offered.start))]
 
-    def refuse(self, batch: bytes) -> None:
-        """A client's batch is not taken now."""
-        self._producers.refuse(header_of(batch))
+    def _known(self, produced: Produced, now_ms: int) -> Placed | None:
+        """Where a batch has been placed before, or why it cannot be; None if it comes next."""
+        if produced.producer_id in self._producers:
+            return self._producers.known(produced)
+        return GAP if self._refusals.before(self.partition, produced, now_ms) else None
 
     def _repeated(
         self, wanted: AppendBatch, known: Placed, records: int, offered: Offsets

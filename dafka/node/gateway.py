@@ -64,8 +64,9 @@ from dafka.gateway.served import served
 from dafka.gateway.sharing import gateway_of, node_number, share_of, share_of_groups
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.commit import GATEWAYS
-from dafka.groups.events import Answered, Ask, Barred, Left
+from dafka.groups.events import Answered, Barred, Left
 from dafka.groups.membership import majority_of
+from dafka.node.gateway_role import GatewayRole
 from dafka.node.group_client import StoreLines
 from dafka.node.kafka_groups import KafkaGroups
 from dafka.node.ledger_search import LedgerSearch
@@ -78,14 +79,13 @@ from dafka.protocol.effects import Stored, Wanted
 from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
     from typing import Self
 
     from dafka.cluster import Cluster
     from dafka.gateway.effects import ClientEvent, GatewayEvent
     from dafka.model import Partition
     from dafka.protocol.events import Event
-    from dafka.transport.sockets import Pollable
 
     NodeEvent = Event | GatewayEvent | Answered | Looked
 
@@ -104,48 +104,6 @@ LOOK_WAIT_S = 0.5
 
 LEAVE_TIMEOUT_S = 2.0
 """How long it may take to say goodbye; without it others take over once a session is over."""
-
-
-class _GatewayRole:
-    """The machine's shell in the node's thread.
-
-    Args:
-        machine: The gateway.
-        lines: To the stores that agree on the group's members.
-        perform: Does what neither the network nor the group does.
-    """
-
-    name = "gateway"
-
-    def __init__(
-        self, machine: GatewayMachine, lines: StoreLines, perform: Callable[[object], None]
-    ) -> None:
-        self._machine = machine
-        self._lines = lines
-        self._perform = perform
-
-    def handle(self, side: None, event: NodeEvent, now_ms: int) -> Iterable[tuple[None, object]]:
-        if isinstance(event, Looked):
-            return [(side, event)]  # what the look has found is taken in
-        return [(side, effect) for effect in self._machine.handle(event, now_ms)]
-
-    def wakeup_ms(self) -> int | None:
-        return self._machine.wakeup_ms()
-
-    def perform(self, _side: None, effect: object) -> None:
-        if isinstance(effect, Ask):
-            self._lines.ask(effect)
-        else:
-            self._perform(effect)
-
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, NodeEvent]]]]:
-        return cast(
-            "Mapping[Pollable, Callable[[], Iterable[tuple[None, NodeEvent]]]]",
-            self._lines.pollable(),
-        )
-
-    def close(self) -> None:
-        self._lines.close()
 
 
 class GatewayNode:
@@ -202,7 +160,7 @@ class GatewayNode:
                 cluster.new_address,
                 foreign=mesh.foreign,
             )
-            role = _GatewayRole(self._machine, lines, self._perform)
+            role = GatewayRole(self._machine, lines, self._perform)
             self._node: Node[None, GatewayEvent | Answered | Looked] = Node(
                 role, self.address, {None: mesh}
             )

@@ -10,6 +10,8 @@ import logging
 import queue
 import threading
 import time
+from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -30,9 +32,10 @@ from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_reader import CommitReader, committed
 from dafka.node.catching_up import CatchingUp
 from dafka.node.ledgers import TOGETHER, read_catalog, read_ledgers
-from dafka.process.clock import now_ms
+from dafka.process.clock import CLOCK
 from dafka.protocol.events import PeerLeft
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
+from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,7 +44,9 @@ if TYPE_CHECKING:
     from dafka.gateway.broker import KafkaPartition, Topic
     from dafka.gateway.effects import GatewayEvent
     from dafka.model import Partition
+    from dafka.process.clock import Clock
     from dafka.storage.log import Mark
+    from dafka.transport.request import ConnectClient
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +73,8 @@ class StoreWatch:
         topics: What Kafka clients see at present, or saw; asked in this thread.
         post: Takes what is found to the gateway's node.
         look_s: Between two looks at what has changed.
+        connect: Makes connections to stores.
+        clock: The gateway's.
     """
 
     def __init__(
@@ -77,6 +84,8 @@ class StoreWatch:
         topics: Callable[[], Mapping[str, Topic]],
         post: Callable[[GatewayEvent | Looked], None],
         look_s: float = LOOK_S,
+        connect: ConnectClient = QueryClient,
+        clock: Clock = CLOCK,
     ) -> None:
         self._endpoint = endpoint
         self._credentials = cluster.credentials
@@ -91,8 +100,11 @@ class StoreWatch:
         """What the store calls itself."""
         self.new = False
         """Whether its disk is."""
+        self._connect, self._now_ms = connect, clock.now_ms
         others = [store for store in cluster.stores if store != endpoint]
-        self._catching_up = CatchingUp(others, cluster.credentials)
+        self._catching_up = CatchingUp(
+            others, cluster.credentials, partial(StoreClient, connect=connect)
+        )
         self._compare_due_ms = 0
         self._mark: Mark | None = None
         self._again = False
@@ -142,37 +154,47 @@ class StoreWatch:
             log.critical("a store is not followed any more", exc_info=True)
 
     def _follow(self) -> None:
-        with StoreClient(self._endpoint, LOOK_TIMEOUT_MS, self._credentials) as client:
+        with self.client() as client:
             wait_s = 0.0
             while not self._stopping:
-                self._take(wait_s)
-                try:
-                    self._look(client)
-                    for token in self._tokens:
-                        self._post(Looked(token))
-                    self._tokens.clear()
-                    wait_s = 0.0 if self._wanted else self._look_s
-                    self._note(None)
-                    self.told = True
-                except QueryError as error:
-                    self._mark = None  # what it had begun to tell is told from the beginning
-                    wait_s = AGAIN_S
-                    self._note(error)
+                self._wait(wait_s)
+                wait_s = self.step(client)
 
-    def _take(self, wait_s: float) -> None:
-        """Wait for something to read, and take in all there is."""
-        try:
+    def client(self) -> StoreClient:
+        """Make what it asks the store by."""
+        return StoreClient(self._endpoint, LOOK_TIMEOUT_MS, self._credentials, self._connect)
+
+    def _wait(self, wait_s: float) -> None:
+        """Wait for something to read, or to look for."""
+        with suppress(queue.Empty):
             asked = self._asked.get(timeout=wait_s) if wait_s else self._asked.get_nowait()
             if isinstance(asked, LookSoon):
                 time.sleep(SOON_S)
+            self._note_wanted(asked)
+
+    def _note_wanted(self, asked: ReadLedger | LookSoon | None) -> None:
+        if isinstance(asked, ReadLedger):
+            self._wanted[asked.partition] = asked
+        elif asked is not None and asked.token:
+            self._tokens.append(asked.token)
+
+    def step(self, client: StoreClient) -> float:
+        """Take in all that is wanted, and look once; returns for how many seconds to wait then."""
+        with suppress(queue.Empty):
             while True:
-                if isinstance(asked, ReadLedger):
-                    self._wanted[asked.partition] = asked
-                elif asked is not None and asked.token:
-                    self._tokens.append(asked.token)
-                asked = self._asked.get_nowait()
-        except queue.Empty:
-            return
+                self._note_wanted(self._asked.get_nowait())
+        try:
+            self._look(client)
+        except QueryError as error:
+            self._mark = None  # what it had begun to tell is told from the beginning
+            self._note(error)
+            return AGAIN_S
+        for token in self._tokens:
+            self._post(Looked(token))
+        self._tokens.clear()
+        self._note(None)
+        self.told = True
+        return 0.0 if self._wanted else self._look_s
 
     def _look(self, client: StoreClient) -> None:
         if self._again:
@@ -196,10 +218,11 @@ class StoreWatch:
         if ours or unlisted:
             self._post(StoreTold(self._store, ours, unlisted))
         self._read_ledgers(client, topics)
-        if self.new and now_ms() >= self._compare_due_ms:
-            self._compare_due_ms = now_ms() + COMPARE_MS
+        now_ms = self._now_ms()
+        if self.new and now_ms >= self._compare_due_ms:
+            self._compare_due_ms = now_ms + COMPARE_MS
             known = (CATALOG, COMMITS, LEDGER, TOPICS, CHANGES, *topics)
-            self.new = not self._catching_up.look(client, self._store, known, now_ms())
+            self.new = not self._catching_up.look(client, self._store, known, now_ms)
             if not self.new:
                 self._follow_commits(client)  # those of a new disk did not count
         self._committing = self._committing or any(place.topic == COMMITS for place in kept)
@@ -247,7 +270,7 @@ class StoreWatch:
     def _read_commits(self, client: StoreClient) -> None:
         """What is new says of which groups; what holds of these, the store says."""
         assert self._commits is not None
-        commits, whole = self._commits.read(now_ms())
+        commits, whole = self._commits.read(self._now_ms())
         if not whole:
             news = {key.group for key, _ in commits}
             commits = list(committed(client, sorted(news)).items())

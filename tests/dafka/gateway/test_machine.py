@@ -282,6 +282,16 @@ def test_behind_what_was_refused_nothing_is_taken_of_a_new_producer(bench):
     assert bench.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
 
 
+def test_nor_behind_what_was_refused_before_the_partition_was_the_gateways_own(store):
+    bench = Bench(store)
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is not ErrorCode.NONE
+    assert bench.append(sent(b"a", producer=9, sequence=0)).error is not ErrorCode.NONE
+    bench.give(CatalogRead((TopicState(ORDERS),)))
+    bench.own(FIRST)
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is GAP
+    assert bench.append(sent(b"a", producer=9, sequence=0)).error is ErrorCode.NONE
+
+
 def test_what_an_owner_took_in_and_comes_too_late_gets_no_offset(bench, store):
     bench.append(sent(b"a"))
     first_log = next(log for log in store.logs if log.topic == "orders")

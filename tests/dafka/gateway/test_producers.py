@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.gateway.broker import ErrorCode, Placed
-from dafka.gateway.producers import BATCHES_KEPT, REFUSED_MAX, Producers
+from dafka.gateway.producers import BATCHES_KEPT, GAP, Producers
 from dafka.records.header import HeaderFields
 
-GAP = Placed(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 FENCED = Placed(ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -53,35 +52,6 @@ def test_a_new_epoch_begins_at_zero_and_ends_the_old_one():
 
 def test_a_producer_of_which_nothing_is_known_may_go_on_anywhere():
     assert Producers().known(batch(70, epoch=3)) is None
-
-
-def test_of_an_unknown_producer_nothing_is_taken_behind_what_was_refused():
-    producers = Producers()
-    producers.refuse(batch(20))
-    producers.refuse(batch(30))
-    assert producers.known(batch(30)) == GAP
-    assert producers.known(batch(0, epoch=1)) is None, "it has begun anew"
-    later = Producers()
-    later.follow(producers)
-    assert later.known(batch(30)) == GAP
-    assert later.known(batch(20)) is None
-    later.add(batch(20), 0)
-    assert later.known(batch(30)) is None
-
-
-def test_what_was_refused_of_a_known_producer_changes_nothing():
-    producers = taken(batch(0))
-    producers.refuse(batch(10))
-    assert producers.known(batch(10)) is None
-    assert producers.known(batch(20)) == GAP
-
-
-def test_so_many_are_remembered_that_were_refused():
-    producers = Producers()
-    for producer in range(REFUSED_MAX + 1):
-        producers.refuse(batch(0, producer=producer))
-    assert producers.known(batch(10, producer=REFUSED_MAX - 1)) == GAP
-    assert producers.known(batch(10, producer=REFUSED_MAX)) is None
 
 
 def test_producers_have_nothing_to_do_with_each_other():

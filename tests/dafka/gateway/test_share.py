@@ -15,6 +15,7 @@ from dafka.gateway.events import Lease, LedgerLine, LineKind, StoreRead
 from dafka.gateway.ledger import CLOSED, LedgerEntry
 from dafka.gateway.lines import LEDGER, chain_of, decoded
 from dafka.gateway.recent import RecentBatches
+from dafka.gateway.refusals import Refusals
 from dafka.gateway.share import (
     DELETING_MAX,
     ENTRIES_MAX,
@@ -40,7 +41,7 @@ def sent(*values, producer=-1):
 
 
 def share_that_serves(stores=1):
-    share = Share(ORDERS, 4, "A" * 32, OWN, stores, {})
+    share = Share(ORDERS, 4, "A" * 32, OWN, stores, {}, Refusals())
     assert share.own(Lease(1_000), 0) == [ReadLedger(ORDERS, 4, 1)]
     for number in range(stores // 2 + 1):
         share.take(StoreRead(1, f"S{number}", {}, {"C": range(3)}), 0)
@@ -51,7 +52,7 @@ def share_that_serves(stores=1):
 
 
 def test_its_chain_begins_with_all_that_is_there():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {}, Refusals())
     share.own(Lease(1_000), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     (lines,) = share.flush()
@@ -65,7 +66,7 @@ def test_its_chain_begins_with_all_that_is_there():
 
 def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
     unpublished = {}
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished, Refusals())
     share.own(Lease(1_000), 0)
     assert unpublished == {}
     share.take(StoreRead(1, "S0", {}, {}), 0)
@@ -83,7 +84,7 @@ def test_it_says_that_it_has_something_to_publish_and_not_once_it_is_anothers():
 
 def test_that_it_is_empty_is_to_be_published_once():
     unpublished = {}
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished, Refusals())
     share.own(Lease(1_000), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
     share.lines_stored("S0", share.flush()[-1].end, 0)
@@ -100,7 +101,7 @@ def test_that_it_is_empty_is_to_be_published_once():
 
 def test_that_it_was_emptied_by_the_owner_before_is_to_be_published():
     unpublished = {}
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished)
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, unpublished, Refusals())
     share.own(Lease(1_000), 0)
     emptied = LedgerLine(3, 1, LineKind.TRIM, 0, first=7)
     begun = [LedgerLine(3, 0, LineKind.BEGIN, 0), emptied, LedgerLine(3, 2, LineKind.OPEN, 0)]
@@ -183,7 +184,7 @@ def test_an_address_that_stores_had_forgotten_goes_on_and_does_not_begin_anew():
 
 
 def test_what_stores_had_more_while_it_read_gets_offsets_too():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {}, Refusals())
     share.own(Lease(1_000), 0)
     share.stored("S0", "C", range(5), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(3)}), 0)
@@ -265,7 +266,7 @@ def test_many_lines_are_several_batches():
 
 
 def test_a_log_that_begins_where_nobody_can_be_gets_no_offsets():
-    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {})
+    share = Share(ORDERS, 4, "A" * 32, OWN, 1, {}, Refusals())
     share.own(Lease(1_000), 0)
     share.take(StoreRead(1, "S0", {}, {"C": range(CLOSED, CLOSED + 3), "D": range(2)}), 0)
     assert share.stored("S0", "C", range(CLOSED, CLOSED + 4), 0) == []
