@@ -268,8 +268,12 @@ class Share:
     def _known(self, produced: Produced, now_ms: int) -> Placed | None:
         """Where a batch has been placed before, or why it cannot be; None if it comes next."""
         if produced.producer_id in self._producers:
-            return self._producers.known(produced)
-        return GAP if self._refusals.before(self.partition, produced, now_ms) else None
+            known = self._producers.known(produced)
+        else:
+            known = GAP if self._refusals.before(self.partition, produced, now_ms) else None
+        if known is GAP and self._refusals.may_come(self.partition, produced, now_ms):
+            return Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return known
 
     def _repeated(
         self, wanted: AppendBatch, known: Placed, records: int, offered: Offsets

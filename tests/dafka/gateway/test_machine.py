@@ -55,6 +55,7 @@ from dafka.gateway.lines import (
 )
 from dafka.gateway.machine import SESSION_MS
 from dafka.gateway.owner import TAKEOVER_MS_MAX
+from dafka.gateway.refusals import REMEMBERED_MS
 from dafka.gateway.share import batches_of
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.gateway.unstored import Unstored
@@ -70,7 +71,8 @@ from tests.support.gateway_bench import FIRST, ORDERS, Bench, sent
 from tests.support.ledger_chains import chain
 from tests.support.store_in_memory import STORE, StoreInMemory
 
-GAP = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+EARLY = ErrorCode.NOT_LEADER_OR_FOLLOWER
+"""What is said of a batch before which one is missing that may come."""
 
 
 @pytest.fixture
@@ -156,8 +158,7 @@ def test_what_it_owns_and_cannot_serve_it_tells_of_until_it_does(store):
 def test_a_batch_that_is_sent_again_has_its_offset_already(bench):
     batch = sent(b"a", producer=9, sequence=0)
     assert bench.append(batch).offset == bench.append(batch).offset == 0
-    gap = bench.append(sent(b"x", producer=9, sequence=7))
-    assert gap.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert bench.append(sent(b"x", producer=9, sequence=7)).error is EARLY
     bench.deaf = True
     waits = sent(b"b", producer=9, sequence=1)
     assert bench.append(waits) is bench.append(waits) is None, "it is not stored yet"
@@ -267,7 +268,7 @@ def test_who_takes_over_knows_producers_of_whose_last_batches_none_came(bench, s
     second.give(CatalogRead((TopicState(ORDERS),)))
     second.own(FIRST)
     store.refused = None
-    assert second.append(sent(b"b", producer=9, sequence=2)).error is GAP
+    assert second.append(sent(b"b", producer=9, sequence=2)).error is EARLY
     assert second.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
 
 
@@ -276,9 +277,21 @@ def test_behind_what_was_refused_nothing_is_taken_of_a_new_producer(bench):
     elsewhere = bench.append(sent(b"a", producer=9, sequence=0))
     assert elsewhere.error is ErrorCode.NOT_LEADER_OR_FOLLOWER
     bench.machine._lease.until_ms = until_ms
-    assert bench.append(sent(b"b", producer=9, sequence=1)).error is GAP
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is EARLY
     assert bench.append(sent(b"x", producer=8, sequence=7)).error is ErrorCode.NONE
     assert bench.append(sent(b"a", producer=9, sequence=0)).error is ErrorCode.NONE
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
+
+
+def test_what_is_missing_for_long_is_out_of_order(bench):
+    bench.append(sent(b"a", producer=9, sequence=0))
+    assert bench.append(sent(b"x", producer=9, sequence=7)).error is EARLY
+    late_ms = bench.now_ms + REMEMBERED_MS
+    while bench.now_ms < late_ms:  # its lease has to go on
+        bench.now_ms += 200
+        bench.give(Woke())
+    late = bench.append(sent(b"x", producer=9, sequence=7))
+    assert late.error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert bench.append(sent(b"b", producer=9, sequence=1)).error is ErrorCode.NONE
 
 
@@ -288,7 +301,7 @@ def test_nor_behind_what_was_refused_before_the_partition_was_the_gateways_own(s
     assert bench.append(sent(b"a", producer=9, sequence=0)).error is not ErrorCode.NONE
     bench.give(CatalogRead((TopicState(ORDERS),)))
     bench.own(FIRST)
-    assert bench.append(sent(b"b", producer=9, sequence=1)).error is GAP
+    assert bench.append(sent(b"b", producer=9, sequence=1)).error is EARLY
     assert bench.append(sent(b"a", producer=9, sequence=0)).error is ErrorCode.NONE
 
 

@@ -60,8 +60,25 @@ def test_producers_without_a_number_are_not_remembered():
 
 
 def test_so_many_are_remembered():
-    refusals = Refusals(refused_max=2)
+    refusals = Refusals(remembered_max=2)
     for producer in range(3):
         refusals.note(ORDERS, batch(0, producer=producer), 0)
     there = [refusals.before(ORDERS, produced(9, producer=one), 1) for one in range(3)]
     assert there == [False, True, True]
+
+
+def test_what_is_missing_may_come_for_so_long_and_is_out_of_order_from_then_on():
+    refusals = Refusals()
+    assert refusals.may_come(ORDERS, produced(30), 0)
+    assert refusals.may_come(ORDERS, produced(33), REMEMBERED_MS - 1)
+    assert not refusals.may_come(ORDERS, produced(30), REMEMBERED_MS)
+    assert not refusals.may_come(ORDERS, produced(30), 9 * REMEMBERED_MS)
+    assert refusals.may_come(ORDERS, produced(30, epoch=1), REMEMBERED_MS), "it has begun anew"
+    assert refusals.may_come(ORDERS, produced(30, producer=2), REMEMBERED_MS)
+
+
+def test_once_it_has_come_the_next_gap_has_its_own_time():
+    refusals = Refusals()
+    refusals.may_come(ORDERS, produced(30), 0)
+    refusals.over(ORDERS, 1)
+    assert refusals.may_come(ORDERS, produced(60), REMEMBERED_MS)

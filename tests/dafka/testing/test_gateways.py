@@ -61,6 +61,10 @@ FAULTS = {
         6,
         lambda patch: patch.setattr(Refusals, "before", lambda *_: False),
     ),
+    "out of order at once": (
+        2,
+        lambda patch: patch.setattr(Refusals, "may_come", lambda *_: False),
+    ),
     "producers forgotten": (
         0,
         lambda patch: patch.setattr(Share, "take", nothing_known_of_producers(Share.take)),
