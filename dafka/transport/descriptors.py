@@ -94,6 +94,15 @@ class Descriptors:
             except OSError:
                 continue  # closed meanwhile, or not connected yet
 
+    def listening(self, ports: Set[int]) -> Iterator[int]:
+        """Yield the sockets that take connections in at these ports."""
+        for descriptor in self._open():
+            try:
+                if _number(descriptor) != _NO_SOCKET and _listens_at(descriptor) in ports:
+                    yield descriptor
+            except OSError:
+                continue  # closed meanwhile
+
     def _open(self) -> list[int]:
         # By the descriptor, and without an object for each, this is four times as fast.
         return [int(name) for name in os.listdir(self._directory)]  # noqa: PTH208
@@ -125,6 +134,22 @@ def _number(descriptor: int) -> int:
     """Tells a socket from all others, of earlier and later; `_NO_SOCKET` of what is none."""
     status = os.fstat(descriptor)
     return status.st_ino if stat.S_ISSOCK(status.st_mode) else _NO_SOCKET
+
+
+def _listens_at(descriptor: int) -> int | None:
+    """The port of a socket that takes connections in; None of another.
+
+    Raises:
+        OSError: It is closed.
+    """
+    opened = socket.socket(fileno=descriptor)
+    try:
+        internet = opened.family in (socket.AF_INET, socket.AF_INET6)
+        if not internet or not opened.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            return None
+        return int(opened.getsockname()[1])
+    finally:
+        opened.detach()
 
 
 def _ends(descriptor: int) -> _TcpEnds | None:

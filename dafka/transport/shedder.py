@@ -26,6 +26,7 @@ from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.memory import give_back_freed_memory
 from dafka.transport.descriptors import Descriptors
+from dafka.transport.doors import ShutOut, keep_out
 from dafka.transport.shedding import Shedding
 
 if TYPE_CHECKING:
@@ -228,6 +229,9 @@ class _Lookout:
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         self._descriptors = Descriptors()
+        self._shut_out = ShutOut()
+        self._kept_out: tuple[str, ...] = ()
+        """As the kernel was told last."""
         self._looked_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
@@ -257,6 +261,7 @@ class _Lookout:
         if self._is_due(now):
             self._look(now)
             rest_s = max(WATCHING_S, WATCHING_SHARE * self._look_s)
+        self._keep_out(self._shut_out.hosts(now))
         if self._shedding.too_large and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
@@ -279,7 +284,18 @@ class _Lookout:
         cut = self._shedding.look(there, taken, refused, settled=settled)
         self._look_s = time.thread_time() - began
         if cut is not None and _end(cut.connection):
+            if cut.connection.came:
+                self._shut_out.add(_host(cut.connection), now)
             self._tell(cut, now)
+
+    def _keep_out(self, hosts: tuple[str, ...]) -> None:
+        if hosts == self._kept_out:
+            return
+        self._kept_out = hosts
+        ports, _ = self._shedder.ways()
+        for descriptor in self._descriptors.listening(ports.keys()):
+            with suppress(OSError):  # closed meanwhile, or no filters here: who is cut comes again
+                keep_out(descriptor, hosts)
 
     def _tell(self, cut: Cut, now: int) -> None:
         metrics.CUT.labels(cut.reason).inc()
@@ -311,6 +327,10 @@ def _end(connection: WatchedConnection) -> bool:
     except OSError:
         return False
     return True
+
+
+def _host(connection: WatchedConnection) -> str:
+    return connection.peer.removeprefix("tcp://").rpartition(":")[0].strip("[]")
 
 
 def _asleep(thread: int | None) -> bool:

@@ -140,3 +140,11 @@ def test_what_is_remembered_is_what_is_open(watched):
                 end.close()
     watched.look()
     assert len(watched.descriptors._known) <= len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_sockets_that_take_connections_in_are_known_by_their_ports(watched, opened):
+    watched.pair()
+    watched.listening()
+    opened(socket.socket(socket.AF_UNIX))
+    found = watched.descriptors.listening(watched.ports.keys())
+    assert list(found) == [watched.server.fileno()]

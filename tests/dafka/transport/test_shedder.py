@@ -103,6 +103,38 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
     assert honest.poll(5_000)
 
 
+def test_who_is_cut_does_not_come_again_at_once_and_who_is_there_stays(
+    shedder, opened, floods, until
+):
+    publisher = opened(sockets.publisher())
+    endpoint = listening(shedder, publisher)
+    honest = opened(sockets.subscriber())
+    honest.connect(endpoint)
+    honest.subscribe(b"honest")
+    until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
+    over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
+
+    def ends():
+        while publisher.poll(0):
+            publisher.recv()
+        return over()
+
+    until(ends)
+    with pytest.raises(TimeoutError):
+        flood.reached(endpoint, 0.3)
+    publisher.send(b"honest news")
+    assert honest.poll(5_000)
+    until(lambda: is_let_in(endpoint))
+
+
+def is_let_in(endpoint):
+    try:
+        flood.reached(endpoint, 0.3).close()
+    except TimeoutError:
+        return False
+    return True
+
+
 def test_an_endless_message_is_cut_and_who_sends_whole_ones_stays(shedder, opened, floods, until):
     router = opened(sockets.router())
     endpoint = listening(shedder, router)
