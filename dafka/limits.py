@@ -118,6 +118,13 @@ UNREAD_PEER_BYTES_MAX = 16 * 1024 * 1024
 UNREAD_BYTES_MAX = 32 * 1024 * 1024
 """Answers that all peers of a node, or of a query port, have not read."""
 
+PENDING_READS_PEER_MAX = 16 * FETCHES_IN_FLIGHT_MAX
+"""FETCHes of one key, or node where there are no keys, that a store has not answered yet: one key
+may be that of several nodes."""
+
+PENDING_READS_MAX = 10_000
+"""The same of all: some megabytes."""
+
 DIGEST_BYTES_MAX = 2 * 1024 * 1024
 """Batches that one request may have digested: a few milliseconds during which nothing is stored."""
 

@@ -21,6 +21,7 @@ from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX, RETAINED_BATCHE
 from dafka.model import Partition
 from dafka.node.chain_retention import ChainRetention
 from dafka.node.loop import Node
+from dafka.node.pending_reads import PendingReads
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
 from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall
@@ -67,8 +68,11 @@ log = logging.getLogger(__name__)
 REQUESTS_PER_TURN_MAX = 64
 """Questions answered before the mesh gets its turn: answering must not hold up acknowledging."""
 
-REQUESTS_S_MAX = 0.02
+REQUESTS_S_MAX = 0.005
 """After so long no further question is begun in that turn, for the same reason: some take long."""
+
+READS_S_MAX = 0.003
+"""After so long no further FETCH is answered in that turn, for the same reason."""
 
 RETENTION_START_MS = 15_000
 """Nothing is dropped so soon after the start: what comes meanwhile shows whether this machine's
@@ -200,6 +204,13 @@ class StoreSettings:
     bounds: AnswerBounds = ANSWER_BOUNDS
 
 
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """Answer a FETCH whose turn it is."""
+
+    read: ReadRange
+
+
 STORE_SETTINGS = StoreSettings()
 """Those of a store that is told nothing."""
 
@@ -245,6 +256,9 @@ class StoreRole:
         self._told_due_ms = 0
         self._settings = settings
         self._takes = takes
+        self._reads = PendingReads()
+        self._reading_until_s: float | None = None
+        """When no further one is answered in this turn; None before the first."""
         self._clock = clock
         self._clocks = SeenClocks(settings.number)
         self._registers = Registers(record_log, clock.now_ms())
@@ -280,10 +294,30 @@ class StoreRole:
             more = len(emptied) == FORGOTTEN_AT_ONCE_MAX
             self._forget_due_ms = now_ms + (RETENTION_PAUSE_MS if more else self._forget_every_ms)
             effects += self.machine.handle(Emptied(tuple(emptied)), now_ms)
-        return [(side, effect) for effect in effects]
+        performed: list[object] = [*effects, *self._due_reads(event)]
+        return [(side, effect) for effect in performed]
+
+    def _due_reads(self, event: Event) -> list[_Due]:
+        """The next FETCH to answer, if there is time for one in this turn: one after the other.
+
+        What its requester has not taken yet is known when the answer before has been sent.
+        """
+        if isinstance(event, TurnEnded):
+            self._reading_until_s = None
+        elif not isinstance(event, RangeRead) or (
+            self._reading_until_s is None or self._clock.seconds() >= self._reading_until_s
+        ):
+            return []
+        while (read := self._reads.pop()) is not None:
+            if read.partition in self.machine.heads and self._takes(read.requester):
+                return [_Due(read)]
+            _drop("not read")
+        return []
 
     def wakeup_ms(self) -> int | None:
         """When the machine wants to be woken, or something may not be needed any more."""
+        if self._reads:
+            return self._clock.now_ms()
         own_ms = min(self._retention_due_ms, self._forget_due_ms)
         due_ms = self.machine.wakeup_ms()
         return own_ms if due_ms is None else min(due_ms, own_ms)
@@ -293,8 +327,8 @@ class StoreRole:
         match effect:
             case Append():
                 return self._append(effect)
-            case ReadRange():
-                return self._read(effect)
+            case ReadRange() | _Due():
+                return self._asked(effect)
             case Recall():
                 return self._recall(effect)
             case Forget():
@@ -341,12 +375,20 @@ class StoreRole:
         metrics.count_commits(folded.commits, folded.refused)
         return Appended(effect.token)
 
-    def _read(self, effect: ReadRange) -> Event | None:
-        partition = effect.partition
-        own = effect.requester == self._log.identity
-        if not own and not self._takes(effect.requester):
+    def _asked(self, effect: ReadRange | _Due) -> Event | None:
+        """Read what this store wants itself, or what is due; others wait for the turn's end."""
+        if isinstance(effect, _Due):
+            if self._reading_until_s is None:
+                self._reading_until_s = self._clock.seconds() + READS_S_MAX
+            return self._read(effect.read)
+        if effect.requester == self._log.identity:
+            return self._read(effect)
+        if not self._reads.add(effect):
             _drop("not read")
-            return None
+        return None
+
+    def _read(self, effect: ReadRange) -> Event:
+        partition = effect.partition
         try:
             batches = self._log.read(partition, effect.sequence, effect.count_max, effect.bytes_max)
         except StorageError as error:

@@ -124,6 +124,7 @@ class ProducerMachine:
         self._address = address
         self._spooled = settings.spooled
         self._foreign = settings.foreign
+        self._stores_max = settings.stores_max
         self._unacked = Unacked(settings.min_acks, settings.stores_max)
         self._ends = dict(ends or {})
         """Sequence of the next record, by topic."""
@@ -150,6 +151,9 @@ class ProducerMachine:
             longest_ms = settings.head_interval_ms
         self._due = HeadSchedule(settings.head_interval_ms, longest_ms)
         self._greeted = False
+        self._stores: set[str] = set()
+        """Who listens as a store does: for consumers that greet it, under its address. Of another
+        make it is for all of them, under none."""
         self._in_vain: dict[tuple[str, str], tuple[int, int]] = {}
         """By topic and store, what it asks for and is kept no more, and since when."""
 
@@ -165,6 +169,7 @@ class ProducerMachine:
             case PeerListened():
                 return self._welcome(event)
             case PeerLeft():
+                self._stores.discard(event.address)
                 for partition in self._unacked.left(event.address):
                     self._due.moved(partition, now_ms)
                 return []
@@ -281,9 +286,13 @@ class ProducerMachine:
             return []
         first: Effect = Publish(direct_records(fetch.requester, batch))
         # What others lack is no hole: who comes late asks here, too, while no store is there.
-        if fetch.by_store and self._asks_in_vain(fetch, now_ms):
+        if self._is_of_store(fetch) and self._asks_in_vain(fetch, now_ms):
             return [first, HoleFound(batch.partition, fetch.sequence, batch.sequence)]
         return [first]
+
+    def _is_of_store(self, fetch: messages.Fetch) -> bool:
+        """Whether it comes from a store: without keys everybody has the right to be one."""
+        return fetch.by_store and not self._stores.isdisjoint((fetch.requester, ""))
 
     def _asks_in_vain(self, fetch: messages.Fetch, now_ms: int) -> bool:
         """Whether it asks for the same for long, while nothing that waits here is stored."""
@@ -343,6 +352,8 @@ class ProducerMachine:
 
     def _welcome(self, event: PeerListened) -> list[Effect]:
         """A peer that has just begun to listen for HEAD learns at once what there is to fetch."""
+        if event.id is MessageId.CONSUMER_HELLO and len(self._stores) < self._stores_max:
+            self._stores.add(event.key)
         if event.id is not MessageId.HEAD:
             return []
         self._due.listened(event.key)

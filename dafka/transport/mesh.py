@@ -45,7 +45,7 @@ from dafka.transport.names import HostNames
 from dafka.transport.shedder import shedder
 from dafka.transport.sockets import receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
-from dafka.transport.unread import Unread
+from dafka.transport.unread import Listening, Unread
 from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import DEFAULT_DIALECT, Company, DialectWatch, dialect
@@ -118,7 +118,7 @@ class Mesh:
         # What one node sends is its own affair; what the others can read is the cluster's.
         self._bundles = Bundles(self._dialect, written=cluster.shape() is Shape.BATCHES)
         self._publisher = sockets.publisher(mark)
-        self._unread = Unread(self._publisher)
+        self._unread, self._listening = Unread(self._publisher), Listening()
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         self._names = HostNames()
@@ -202,8 +202,9 @@ class Mesh:
         return None
 
     def takes(self, requester: str) -> bool:
-        """Whether a requester has read enough to be sent the answer to another FETCH."""
-        return self._unread.has_room(mark_of(requester), FETCH_ANSWER_BYTES_MAX)
+        """Whether a requester listens, and has read enough, to be sent the answer to a FETCH."""
+        room = self._unread.has_room(mark_of(requester), FETCH_ANSWER_BYTES_MAX)
+        return room and requester in self._listening
 
     def flush(self) -> None:
         """Send what was published and waits for others of its kind; after every turn."""
@@ -376,6 +377,7 @@ class Mesh:
             if subscription is not None:
                 self._singles.listened(*subscription)
                 self._bundles.listened(*subscription)
+                self._listening.listened(*subscription)
                 if self.foreign and subscription[0] is MessageId.HEAD:
                     # A C consumer asks at its first HEAD once and never again. We may not be
                     # connected to it yet, so it has to wait for the interval.
@@ -385,6 +387,7 @@ class Mesh:
     def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
         if subscription is not None:
             self._singles.left(*subscription)
+            self._listening.left(*subscription)
         if self._credentials is not None and not self._disordered:
             self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 

@@ -8,14 +8,9 @@ wrong connects again, and asks for what it missed.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import socket
-import stat
-import struct
-import sys
-import termios
 import threading
 import time
 from collections import Counter
@@ -27,16 +22,15 @@ from weakref import WeakKeyDictionary
 
 import zmq
 
-from dafka.limits import FRAME_BYTES_MAX
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.memory import give_back_freed_memory
-from dafka.transport.shedding import Shedding, WatchedConnection
+from dafka.transport.descriptors import Descriptors
+from dafka.transport.doors import ShutOut, keep_out
+from dafka.transport.shedding import Shedding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from dafka.transport.shedding import Cut, SheddingBounds
+    from dafka.transport.shedding import Cut, SheddingBounds, WatchedConnection
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +38,21 @@ TICK_S = 0.03
 """How often to look at the process's size: in that time a peer can fill some tens of megabytes."""
 
 WATCHING_S = 0.005
-"""How often to look at connections when it has grown."""
+"""How often to look at connections while it grows."""
+
+CALM_S = 0.01
+"""How often to look at its size when it has grown, and grows no more."""
 
 WATCHING_SHARE = 4
 """So many times as long as a look took of a processor, nothing is done after it. Not by the clock:
 the busier a machine, the more rarely it would be looked, and the more came in between."""
+
+CALM_SHARE = 40
+"""The same as long as nothing says that somebody is filling memory just now: a process that has
+grown by what it does would else pay for a flood that is not there."""
+
+CALM_LOOK_MS_MAX = 1_000
+"""How often to look then at least."""
 
 IDLE_LOOK_MS = 5_000
 """How often to look at connections when it has not grown: what they received is known then."""
@@ -64,11 +68,6 @@ DISCARDED_BYTES_MAX = 64 * 1024 * 1024
 
 REFUSED_MAX = 1_000
 """Subscriptions of one key that are not permitted, while the process is watched."""
-
-_RECEIVED_AT = 128
-"""Where `struct tcp_info` of Linux has `tcpi_bytes_received`."""
-
-_INFO_BYTES = _RECEIVED_AT + 8
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -229,27 +228,28 @@ class _Lookout:
         self._shedder = shedder
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        self._ours: dict[int, tuple[int, int, str, bool]] = {}
-        """Connections of ours, by the file's number: what comes, who is there, and whether he came
-        to us."""
-        self._look_ms = self._trim_ms = self._told_ms = 0
+        self._descriptors = Descriptors()
+        self._shut_out = ShutOut()
+        self._kept_out: tuple[str, ...] = ()
+        """As the kernel was told last."""
+        self._looked_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
     def run(self) -> None:
         """Look and cut until no socket is bound."""
         try:
             while not self._shedder.end():
-                self._tick(now_ms())
-                time.sleep(self._rest_s())
+                time.sleep(self.tick(now_ms()))
         finally:
             os.close(self._statm)
+            self._descriptors.close()
 
-    def _rest_s(self) -> float:
-        if not self._shedding.watching:
-            return TICK_S
-        return max(WATCHING_S, WATCHING_SHARE * self._look_s)
+    def tick(self, now: int) -> float:
+        """Look at the process's size, and at connections if that is due.
 
-    def _tick(self, now: int) -> None:
+        Returns:
+            Seconds to rest.
+        """
         _, resident, shared, *_ = os.pread(self._statm, 128, 0).split()
         self._shedding.resize((int(resident) - int(shared)) * _PAGE_BYTES, now)
         watching = self._shedding.watching
@@ -257,20 +257,45 @@ class _Lookout:
             self._shedder.watching = True
         elif self._shedder.watching:
             self._shedder.rest()
-        if not watching and now < self._look_ms:
-            return
-        self._look_ms = now + IDLE_LOOK_MS
-        taken = self._shedder.taken()
-        settled = watching and self._shedder.settled()
-        refused = self._shedder.refusing()
-        began = time.thread_time()
-        cut = self._shedding.look(self._connections(), taken, refused, settled=settled)
-        self._look_s = time.thread_time() - began
-        if cut is not None and _end(cut.connection):
-            self._tell(cut, now)
+        rest_s = CALM_S if watching else TICK_S
+        if self._is_due(now):
+            self._look(now)
+            rest_s = max(WATCHING_S, WATCHING_SHARE * self._look_s)
+        self._keep_out(self._shut_out.hosts(now))
         if self._shedding.too_large and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
+        return rest_s
+
+    def _is_due(self, now: int) -> bool:
+        """Whether to look at connections now."""
+        if not self._shedding.watching:
+            return now >= self._looked_ms + IDLE_LOOK_MS
+        calm_ms = min(CALM_LOOK_MS_MAX, round(CALM_SHARE * self._look_s * 1_000))
+        return self._shedding.hurried or now >= self._looked_ms + calm_ms
+
+    def _look(self, now: int) -> None:
+        self._looked_ms = now
+        taken = self._shedder.taken()
+        settled = self._shedding.watching and self._shedder.settled()
+        refused = self._shedder.refusing()
+        began = time.thread_time()
+        there = self._descriptors.connections(*self._shedder.ways())
+        cut = self._shedding.look(there, taken, refused, settled=settled)
+        self._look_s = time.thread_time() - began
+        if cut is not None and _end(cut.connection):
+            if cut.connection.came:
+                self._shut_out.add(_host(cut.connection), now)
+            self._tell(cut, now)
+
+    def _keep_out(self, hosts: tuple[str, ...]) -> None:
+        if hosts == self._kept_out:
+            return
+        self._kept_out = hosts
+        ports, _ = self._shedder.ways()
+        for descriptor in self._descriptors.listening(ports.keys()):
+            with suppress(OSError):  # closed meanwhile, or no filters here: who is cut comes again
+                keep_out(descriptor, hosts)
 
     def _tell(self, cut: Cut, now: int) -> None:
         metrics.CUT.labels(cut.reason).inc()
@@ -287,68 +312,6 @@ class _Lookout:
             },
         )
 
-    def _connections(self) -> Iterator[WatchedConnection]:
-        ports, peers = self._shedder.ways()
-        before, self._ours = self._ours, {}
-        for path in Path("/proc/self/fd").iterdir():
-            descriptor = int(path.name)
-            try:
-                status = os.fstat(descriptor)
-                if not stat.S_ISSOCK(status.st_mode):
-                    continue
-                number = status.st_ino
-                ours = before.get(number) or _recognised(descriptor, ports, peers)
-                if ours is not None:
-                    self._ours[number] = ours
-                    received = _received(descriptor)
-                    if not ours[0]:
-                        received -= _waiting(descriptor)
-                    yield WatchedConnection(number, descriptor, received, *ours)
-            except OSError:
-                continue  # closed meanwhile, or not connected yet
-
-
-def _recognised(
-    descriptor: int, ports: dict[int, tuple[int, int]], peers: set[str]
-) -> tuple[int, int, str, bool] | None:
-    """What may come on a connection of ours, who is there and whether he came to us; or None.
-
-    Raises:
-        OSError: It is not connected.
-    """
-    opened = socket.socket(fileno=descriptor)
-    try:
-        internet = opened.family in (socket.AF_INET, socket.AF_INET6)
-        if not internet or opened.type != socket.SOCK_STREAM:
-            return None
-        peer = _endpoint(opened.getpeername())
-        port = opened.getsockname()[1]
-        if port in ports:
-            return *ports[port], peer, True
-        return (0, FRAME_BYTES_MAX, peer, False) if peer in peers else None
-    finally:
-        opened.detach()
-
-
-def _endpoint(name: tuple[str, int]) -> str:
-    host = name[0].removeprefix("::ffff:")
-    return f"tcp://[{host}]:{name[1]}" if ":" in host else f"tcp://{host}:{name[1]}"
-
-
-def _received(descriptor: int) -> int:
-    opened = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 0, fileno=descriptor)
-    try:
-        info = opened.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-        return int(struct.unpack_from("Q", info, _RECEIVED_AT)[0])
-    finally:
-        opened.detach()
-
-
-def _waiting(descriptor: int) -> int:
-    """What the kernel has and ZeroMQ has not read: on a busy machine, tens of megabytes."""
-    found = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))
-    return int.from_bytes(found, sys.byteorder)
-
 
 def _end(connection: WatchedConnection) -> bool:
     """Cut it, and throw away what the kernel still has of it; False if it has gone by itself."""
@@ -364,6 +327,10 @@ def _end(connection: WatchedConnection) -> bool:
     except OSError:
         return False
     return True
+
+
+def _host(connection: WatchedConnection) -> str:
+    return connection.peer.removeprefix("tcp://").rpartition(":")[0].strip("[]")
 
 
 def _asleep(thread: int | None) -> bool:

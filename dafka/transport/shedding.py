@@ -48,6 +48,7 @@ class SheddingBounds:
         rounds: How often its node has to have taken all that was whole meanwhile; not where little
             can wait, in an alarm or when it has grown by `tiny_growth_bytes`: a flood, this or
             another, keeps a node from taking anything.
+        hurry_bytes: Growth since the last look from which on the next one is not put off.
     """
 
     watched_bytes: int = 24 * _MIB
@@ -68,6 +69,7 @@ class SheddingBounds:
     alarm_ms: int = 10_000
     alarm_names_bytes: int = 768 * 1024
     rounds: int = 2
+    hurry_bytes: int = _MIB
 
 
 class WatchedConnection(NamedTuple):
@@ -132,6 +134,8 @@ class Shedding:
         self._size = 0
         self._looked_size = 0
         """At the last look."""
+        self._low_size = 0
+        """The least since then."""
         self._floor: int | None = None
         self._now_ms = 0
         self._round = 0
@@ -159,6 +163,14 @@ class Shedding:
         return self.grown >= self._bounds.watched_bytes
 
     @property
+    def hurried(self) -> bool:
+        """Whether the next look is not to be put off: somebody may be filling memory just now.
+
+        In an alarm he may without growth, as what was freed is used again.
+        """
+        return self._alarmed or self._size - self._low_size > self._bounds.hurry_bytes
+
+    @property
     def too_large(self) -> bool:
         """Whether it has grown so much that somebody may be cut."""
         return self.grown >= self._bounds.grown_bytes
@@ -168,6 +180,7 @@ class Shedding:
         settled = self._bounds.settling_bytes_s * (now_ms - self._now_ms) // 1_000
         self._floor = size if self._floor is None else min(size, self._floor + settled)
         self._size, self._now_ms = size, now_ms
+        self._low_size = min(self._low_size, size)
         self._least = min(self._least, size)
         if now_ms >= self._least_until_ms:
             self._least_before = self._least if self._least_until_ms else size
@@ -219,7 +232,7 @@ class Shedding:
                 seen.whole = one.received
                 seen.began_size, seen.began_round = self._size, self._round
         self._share_growth(names, records)
-        self._looked_size = self._size
+        self._looked_size = self._low_size = self._size
         self._bury(known)
         self._cut &= self._seen.keys()
         return self._worst(there, refused)

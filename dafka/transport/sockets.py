@@ -97,6 +97,9 @@ disconnected."""
 QUESTION_MARK = 16
 """Questions queued from or to one connection; with `QUESTION_BYTES_MAX` it can take 16 MiB."""
 
+QUESTIONS_BUFFER_BYTES = 32 * 1024
+"""What the kernel takes in of them beside: all are answered, also those of who has left since."""
+
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
 
@@ -284,6 +287,7 @@ def router() -> zmq.Socket[bytes]:
     """A ROUTER that answers questions, and says so when an answer has nowhere to go."""
     socket = _socket(zmq.ROUTER, ANSWER_MARK, QUESTION_MARK, QUESTION_BYTES_MAX)
     socket.set(zmq.ROUTER_MANDATORY, 1)
+    socket.set(zmq.RCVBUF, QUESTIONS_BUFFER_BYTES)
     return socket
 
 

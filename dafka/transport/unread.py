@@ -1,5 +1,7 @@
 """Answers that were sent and not read yet: how much of them one peer, and all, may have kept here.
 
+And whose somebody listens for at all.
+
 ZeroMQ's high-water marks count messages, and an answer has up to 8 MiB. What is sent without a copy
 it gives back once it is in the kernel's hands, or dropped; so what it holds is known.
 """
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import zmq
 
-from dafka.limits import UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+from dafka.limits import REQUESTERS_MAX, UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,3 +112,33 @@ class Unread:
             self._sent[peer], self._held[peer] = left, sum(size for _, size in left)
         else:
             del self._sent[peer], self._held[peer]
+
+
+class Listening:
+    """Requesters whose answers somebody listens for: what nobody would get need not be read.
+
+    Args:
+        requesters_max: So many are known; when there are more, anybody may be.
+    """
+
+    def __init__(self, requesters_max: int = REQUESTERS_MAX) -> None:
+        self._requesters_max = requesters_max
+        self._known: set[tuple[MessageId, str]] = set()
+
+    def listened(self, message_id: MessageId, key: str) -> None:
+        """A peer has subscribed."""
+        if message_id in _ANSWERS and len(self._known) < self._requesters_max:
+            self._known.add((message_id, key))
+
+    def left(self, message_id: MessageId, key: str) -> None:
+        """No peer is subscribed any more."""
+        if len(self._known) < self._requesters_max:  # else some are not known
+            self._known.discard((message_id, key))
+
+    def __contains__(self, requester: str) -> bool:
+        if len(self._known) >= self._requesters_max:
+            return True
+        return any((one, key) in self._known for one in _ANSWERS for key in (requester, ""))
+
+
+_ANSWERS = MessageId.DIRECT_RECORDS, MessageId.DIRECT_RECORD

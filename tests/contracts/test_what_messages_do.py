@@ -31,6 +31,7 @@ from dafka.protocol.events import (
     Appended,
     Compared,
     Mirrored,
+    PeerListened,
     RangeRead,
     Received,
     Submitted,
@@ -44,6 +45,7 @@ from dafka.records.batch import BatchBuilder, Run
 from dafka.storage.log import goes_on
 from dafka.storage.memory import MemoryLog
 from dafka.wire import messages
+from dafka.wire.messages import MessageId
 from tests.support.batches import make_batch
 
 pytestmark = pytest.mark.sim
@@ -230,7 +232,7 @@ class AProducer(Bench):
     def __init__(self, lacks):
         super().__init__()
         self.machine = ProducerMachine(self.us, ProducerSettings())
-        self.give(Woke())
+        self.give(Woke(), PeerListened(MessageId.CONSUMER_HELLO, "YOU"))
         for place in range(3):
             builder = BatchBuilder(1 << 16, Run(7, place))
             builder.append(5, None, b"0", ())

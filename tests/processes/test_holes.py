@@ -10,14 +10,20 @@ from functools import partial
 
 import pytest
 
-from dafka.errors import HoleError, RefusedError
+from dafka.cluster import Cluster
+from dafka.errors import HoleError, NotStoredError, RefusedError
 from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.process.clock import now_ms
+from dafka.protocol.producer import VAIN_MS
 from dafka.query.client import StoreClient
 from dafka.storage.lmdb_log import Durability
+from dafka.transport.mesh import Mesh
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -78,3 +84,46 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
                 assert [consumer.poll(120).value for _ in range(6)] == [
                     b"%d" % number for number in range(10, 16)
                 ]
+
+
+@pytest.fixture
+def left_alone(tmp_path, free_ports, reopened):
+    """A tower, a producer and what waits there: the store has ended that has what came before."""
+    first = free_ports(3)
+    tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
+    with reopened(partial(Tower, tower)), Producer(tower) as producer:
+        with Store(tmp_path / "store", tower, query=query, durability=Durability.OS):
+            producer.send("orders", b"0").result(20)
+        waiting = producer.send("orders", b"1")
+        yield tower, producer, waiting
+        with pytest.raises(NotStoredError):
+            producer.close(0.1)
+
+
+def test_who_reads_and_comes_late_is_no_store(left_alone):
+    """Without keys anybody may ask as a store; a consumer does not."""
+    tower, _, waiting = left_alone
+    with Consumer(tower, "orders", start="earliest") as late:
+        assert late.poll(2 * VAIN_MS / 1_000) is None, "nobody has what comes first"
+    assert not waiting.done()
+
+
+def test_without_keys_who_does_all_that_stores_do_is_believed(left_alone, until):
+    tower, producer, waiting = left_alone
+    address = "D" * 32
+    mesh = Mesh(Cluster(tower), address)
+    mesh.listen(MessageId.CONSUMER_HELLO, address)
+    asked = messages.Fetch("orders", producer.address, address, 0, 1)
+
+    def is_told():
+        mesh.wake(now_ms())
+        for socket in mesh.pollable:
+            list(mesh.receive(socket, now_ms()))
+        mesh.publish(asked)
+        return waiting.done()
+
+    try:
+        until(is_told)
+    finally:
+        mesh.close(0)
+    assert isinstance(waiting.exception(), HoleError)

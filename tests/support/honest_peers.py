@@ -46,13 +46,13 @@ class Honest:
     def _send(self):
         while not self._stopping.wait(EVERY_S):
             begun_s = time.monotonic()
+            self.sent += 1  # before: who takes ends when it has as many
             future = self._producer.send(TOPIC, str(begun_s).encode())
             future.add_done_callback(
                 lambda done, begun_s=begun_s: (
                     done.exception() or self._note("acknowledgement", begun_s)
                 )
             )
-            self.sent += 1
 
     def _take(self):
         while not (self._stopping.is_set() and len(self.took["record"]) == self.sent):

@@ -23,8 +23,8 @@ from dafka.node.producer import Producer
 from dafka.node.store import RETENTION_START_MS, Store, StoreRole, StoreSettings
 from dafka.node.tower import Tower
 from dafka.process.clock import Clock
-from dafka.protocol.effects import Append, ReadRange
-from dafka.protocol.events import TurnEnded
+from dafka.protocol.effects import Append, Publish, ReadRange
+from dafka.protocol.events import PartitionsForgotten, TurnEnded
 from dafka.query.client import StoreClient
 from dafka.query.messages import HealthRequest, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
@@ -32,6 +32,7 @@ from dafka.records.envelope import Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer, Retention
+from dafka.wire import messages
 from tests.support.batches import make_batch
 from tests.support.ledger_chains import chain
 from tests.support.query_port import Questions
@@ -74,21 +75,70 @@ def test_questions_that_take_long_are_answered_one_a_turn():
     role.close()
 
 
-def test_nothing_is_read_for_who_has_not_read_the_last_answer():
-    partition = Partition("orders", "AA")
+P = Partition("orders", "AA")
+
+
+def one_record(**settings):
+    """A store's role with one record."""
     log = MemoryLog("ME")
     builder = BatchBuilder(1 << 20)
     builder.append(0, None, b"value", ())
-    log.append([Batch(partition, 0, 1, enclosed(builder.build(), 0))])
-    role = StoreRole(log, Questions(), Retainer(()), takes=lambda requester: requester == "READS")
+    log.append([Batch(P, 0, 1, enclosed(builder.build(), 0))])
+    return StoreRole(log, Questions(), Retainer(()), **settings)
 
-    def read(requester):
-        return role.perform(None, ReadRange(requester, partition, 0, 10, 1 << 20))
 
-    assert read("READS").batches
+def fetched(role, *requesters):
+    """Take FETCHes in; returns what that makes of itself."""
+    return [role.perform(None, ReadRange(one, P, 0, 10, 1 << 20)) for one in requesters]
+
+
+def answered(role):
+    """End a turn; returns who is sent records, in order."""
+    found, events = [], [TurnEnded()]
+    for event in events:  # which grows on the way
+        for _, effect in role.handle(None, event, 7):
+            if not isinstance(effect, Publish):
+                events += filter(None, [role.perform(None, effect)])
+            elif isinstance(effect.message, messages.DirectRecords):
+                found.append(effect.message.requester)
+    return found
+
+
+def test_nothing_is_read_for_who_has_not_read_the_last_answer():
+    role = one_record(takes=lambda requester: requester == "READS")
     before = dropped("not read")
-    assert read("DOES NOT") is None
+    assert fetched(role, "DOES NOT", "READS") == [None, None]
+    assert answered(role) == ["READS"]
     assert dropped("not read") == before + 1
+    role.close()
+
+
+def test_what_it_asks_itself_is_read_at_once():
+    role = one_record(takes=lambda _requester: False)
+    (own,) = fetched(role, "ME")
+    assert own.batches
+    role.close()
+
+
+def test_fetches_that_take_long_are_answered_one_a_turn():
+    seconds = count()  # between two looks at the clock
+    role = one_record(clock=Clock(seconds=lambda: next(seconds), now_ms=lambda: 7))
+    assert answered(role) == []
+    assert role.wakeup_ms() > 7
+    fetched(role, "A" * 32, "B" * 32)
+    for requester in ("A", "B"):
+        assert role.wakeup_ms() == 7
+        assert answered(role) == [requester * 32]
+    assert role.wakeup_ms() > 7
+    assert answered(role) == []
+    role.close()
+
+
+def test_a_fetch_of_what_is_forgotten_meanwhile_is_dropped():
+    role = one_record()
+    fetched(role, "A")
+    role.machine.handle(PartitionsForgotten((P,)), 0)
+    assert answered(role) == []
     role.close()
 
 

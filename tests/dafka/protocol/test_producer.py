@@ -6,6 +6,7 @@ from functools import partial
 
 import pytest
 
+from dafka.limits import STORES_MAX
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import (
     Append,
@@ -473,9 +474,14 @@ def in_vain(producer, sequence, *times_ms, requester="NEW", by_store=True):
     return [effect for effect in effects if isinstance(effect, HoleFound)]
 
 
+def listens_as_store(address):
+    return PeerListened(MessageId.CONSUMER_HELLO, address)
+
+
 @pytest.fixture
 def waiting(producer):
-    """Its first two records are stored, two more are not."""
+    """Its first two records are stored, two more are not; a new store is there."""
+    assert producer.handle(listens_as_store("NEW"), 0) == []
     producer.handle(submitted(), 0)
     producer.handle(ack(2), 1)
     producer.handle(submitted(), 2)
@@ -490,6 +496,28 @@ def test_who_is_asked_in_vain_for_long_says_so_again_and_again(waiting):
 def test_who_is_no_store_may_ask_in_vain_for_ever(waiting):
     assert in_vain(waiting, 0, 10, 10 + VAIN_MS, 10 + 2 * VAIN_MS, by_store=False) == []
     assert in_vain(waiting, 0, 11 + 2 * VAIN_MS) == [], "a store that begins to ask asks anew"
+
+
+def test_without_keys_who_does_not_listen_as_stores_do_is_none(waiting):
+    waiting.handle(PeerListened(MessageId.HEAD, "R1"), 3)
+    assert in_vain(waiting, 0, 10, 10 + VAIN_MS, requester="R1") == []
+    waiting.handle(PeerLeft("NEW"), 11)
+    assert in_vain(waiting, 0, 12, 12 + VAIN_MS) == []
+
+
+def test_a_store_of_another_make_listens_for_whoever_greets_stores(waiting):
+    waiting.handle(listens_as_store(""), 3)
+    assert in_vain(waiting, 0, 10, 10 + VAIN_MS, requester="R1") == [HoleFound(P, 0, 2)]
+
+
+def test_of_very_many_who_listen_as_stores_the_first_count(producer):
+    for number in range(STORES_MAX + 1):
+        producer.handle(listens_as_store(f"R{number}"), 0)
+    producer.handle(submitted(), 0)
+    producer.handle(ack(2), 1)
+    producer.handle(submitted(), 2)
+    for number, found in ((STORES_MAX - 1, [HoleFound(P, 0, 2)]), (STORES_MAX, [])):
+        assert in_vain(producer, 0, 10, 10 + VAIN_MS, requester=f"R{number}") == found
 
 
 def test_of_whom_are_no_stores_none_is_remembered(waiting):
@@ -513,6 +541,7 @@ def test_while_something_is_stored_nobody_asks_in_vain(waiting):
 
 
 def test_of_very_many_who_ask_in_vain_the_last_are_remembered(waiting):
+    waiting.handle(listens_as_store(""), 3)
     for number in range(VAIN_MAX + 1):
         in_vain(waiting, 0, 10, requester=f"R{number}")
     assert in_vain(waiting, 0, 10 + VAIN_MS, requester="R1") == [HoleFound(P, 0, 2)]

@@ -13,7 +13,7 @@ import zmq
 from prometheus_client import REGISTRY
 
 from dafka.transport import sockets
-from dafka.transport.shedder import REFUSED_MAX, WATCHING_S, Shedder, _Lookout
+from dafka.transport.shedder import CALM_LOOK_MS_MAX, REFUSED_MAX, WATCHING_S, Shedder, _Lookout
 from dafka.transport.shedding import SheddingBounds
 from tests.support import flood
 
@@ -101,6 +101,38 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
     until(lambda: cut("subscriptions") == before + 1)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
+
+
+def test_who_is_cut_does_not_come_again_at_once_and_who_is_there_stays(
+    shedder, opened, floods, until
+):
+    publisher = opened(sockets.publisher())
+    endpoint = listening(shedder, publisher)
+    honest = opened(sockets.subscriber())
+    honest.connect(endpoint)
+    honest.subscribe(b"honest")
+    until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
+    over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
+
+    def ends():
+        while publisher.poll(0):
+            publisher.recv()
+        return over()
+
+    until(ends)
+    with pytest.raises(TimeoutError):
+        flood.reached(endpoint, 0.3)
+    publisher.send(b"honest news")
+    assert honest.poll(5_000)
+    until(lambda: is_let_in(endpoint))
+
+
+def is_let_in(endpoint):
+    try:
+        flood.reached(endpoint, 0.3).close()
+    except TimeoutError:
+        return False
+    return True
 
 
 def test_an_endless_message_is_cut_and_who_sends_whole_ones_stays(shedder, opened, floods, until):
@@ -225,12 +257,43 @@ def test_a_loop_that_sleeps_in_its_poll_has_taken_all(shedder, opened, until):
     thread.join()
 
 
-def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(shedder):
-    class Slow(_Lookout):
-        def _connections(self):
-            threading.Event().wait(0.05)
-            return iter(())
+class Looks:
+    """In place of descriptors: counts how often it is asked, and waits before it answers."""
 
-    lookout = Slow(shedder)
-    lookout._tick(1_000_000)
-    assert lookout._rest_s() < 2 * WATCHING_S
+    def __init__(self):
+        self.count = 0
+
+    def connections(self, ports, peers):
+        self.count += 1
+        threading.Event().wait(0.05)
+        return iter(())
+
+
+@pytest.fixture
+def lookout(shedder):
+    one = _Lookout(shedder)
+    one._descriptors.close()
+    one._descriptors = Looks()
+    return one
+
+
+def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(lookout):
+    assert lookout.tick(1_000_000) < 2 * WATCHING_S
+
+
+def test_a_process_that_grows_no_more_is_looked_at_rarely(lookout):
+    lookout.tick(1_000_000)
+    lookout._look_s = 0.01
+    grown = bytearray(0)
+    for after_ms in range(10, 400, 10):
+        lookout.tick(1_000_000 + after_ms)
+    assert lookout._descriptors.count == 1
+    lookout.tick(1_000_400)
+    assert lookout._descriptors.count == 2
+    lookout._look_s = 60
+    grown.extend(b"x" * (4 << 20))
+    lookout.tick(1_000_405)
+    assert lookout._descriptors.count == 3, "it has grown"
+    lookout._look_s = 60
+    lookout.tick(1_000_405 + CALM_LOOK_MS_MAX)
+    assert lookout._descriptors.count == 4

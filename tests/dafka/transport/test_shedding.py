@@ -339,3 +339,25 @@ def test_a_later_connection_is_another(name):
     run.look()
     assert run.shedding.look([], set(), settled=True) is None
     assert run.look(**{name: 100}) is None
+
+
+def test_a_look_is_put_off_where_nothing_grows():
+    run = Run()
+    run.look(grow=60 * MIB)
+    assert not run.shedding.hurried
+    run.shedding.resize(run.size - 5 * MIB, run.now_ms + 5)
+    assert not run.shedding.hurried
+    run.shedding.resize(run.size - 3 * MIB, run.now_ms + 10)
+    assert run.shedding.hurried, "it grows again"
+    run.look()
+    assert not run.shedding.hurried
+
+
+def test_no_look_is_put_off_in_an_alarm():
+    run = Run()
+    run.look(names=3 * MIB, grow=60 * MIB)
+    assert run.shedding.hurried
+    run.look(after_ms=9_900)
+    assert run.shedding.hurried
+    run.look(after_ms=200)
+    assert not run.shedding.hurried

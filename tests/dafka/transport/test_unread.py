@@ -6,7 +6,8 @@ import pytest
 import zmq
 
 from dafka.transport import sockets
-from dafka.transport.unread import COPIED_BYTES_MAX, Unread
+from dafka.transport.unread import COPIED_BYTES_MAX, Listening, Unread
+from dafka.wire.messages import MessageId
 
 pytestmark = pytest.mark.net
 
@@ -105,3 +106,31 @@ def test_the_first_may_be_larger_than_the_share(bound, peer):
     dealer = peer(b"one")
     assert unread.send("one", (b"one", MIB))
     assert dealer.recv() == MIB
+
+
+def test_who_listens_for_answers_is_known_until_nobody_does():
+    listening = Listening()
+    assert "A" not in listening
+    listening.listened(MessageId.HEAD, "A")
+    assert "A" not in listening
+    for message_id in (MessageId.DIRECT_RECORDS, MessageId.DIRECT_RECORD):
+        listening.listened(message_id, "A")
+        assert "A" in listening
+        assert "B" not in listening
+        listening.left(message_id, "A")
+        assert "A" not in listening
+
+
+def test_who_listens_for_all_answers_gets_those_of_each():
+    listening = Listening()
+    listening.listened(MessageId.DIRECT_RECORDS, "")
+    assert "A" in listening
+
+
+def test_of_very_many_anybody_may_listen():
+    listening = Listening(requesters_max=2)
+    for key in "AB":
+        listening.listened(MessageId.DIRECT_RECORDS, key)
+    assert "C" in listening
+    listening.left(MessageId.DIRECT_RECORDS, "A")
+    assert "C" in listening
