@@ -464,6 +464,8 @@ class StoreMachine:
     def _answer(self, event: RangeRead) -> list[Effect]:
         if event.requester == self._address:
             return self._recalled(event)
+        if event.partition not in self._durable:
+            return []  # it was forgotten while the read waited for its turn
         effects: list[Effect] = []
         if event.skipped_to is not None:
             topic, address = event.partition

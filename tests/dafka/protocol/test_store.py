@@ -22,7 +22,9 @@ from dafka.protocol.events import (
     AppendFailed,
     Compared,
     Consumed,
+    Emptied,
     HoleSkipped,
+    PartitionsForgotten,
     PeerListened,
     RangeRead,
     Received,
@@ -343,6 +345,12 @@ def test_a_fetch_in_a_gap_is_told_where_that_ends(batch):
     assert start == messages.LogStart("YOU", "flights", "AA", 7, "ME")
     assert [one.sequence for one in records] == [7]
     assert head == messages.DirectHead("YOU", "flights", "AA", 9, "ME")
+
+
+def test_what_is_forgotten_before_it_is_read_is_not_answered():
+    bench = Bench({P: 9})
+    bench.give(Emptied((P,)), PartitionsForgotten((P,)))
+    assert bench.give(RangeRead("YOU", P, (), 10)) == []
 
 
 def test_it_goes_on_where_nobody_has_more(batch):
