@@ -37,6 +37,7 @@ ONLY_VALUES = {
     "dafka/protocol/consumer.py",
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
+    "distributor/control/control_pb2.py",
     "distributor/control/events.py",
     "distributor/control/messages.py",
     "distributor/link/events.py",

@@ -279,7 +279,7 @@ class ReplicaMachine:
             case FlowChanged():
                 number = self.table.changed(event)
                 if attached and number is not None:
-                    self._outbox.put(FlowState(number, event.status, event.epoch))
+                    self._outbox.put(FlowState(number, event.status, event.epoch, event.reason))
                 return []
             case FlowStopped():
                 number, effects = self.table.stopped(event.run)
@@ -291,7 +291,7 @@ class ReplicaMachine:
 
     def _tell_all(self, number: int) -> None:
         run = self.table.runs[number]
-        self._outbox.put(FlowState(number, run.status, run.epoch))
+        self._outbox.put(FlowState(number, run.status, run.epoch, run.reason))
         self._tell(Frontiers(number, run.input, run.write, run.output))
 
     def _tell(self, news: Frontiers) -> None:
