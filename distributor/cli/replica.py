@@ -19,7 +19,8 @@ from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.control.flow_thread import opened
 from distributor.control.messages import CreateInstance
-from distributor.control.replica_server import Certificates, ReplicaServer
+from distributor.control.replica_server import ReplicaServer
+from distributor.control.wire import Certificates
 from distributor.errors import PlanError
 from distributor.loading import load
 
@@ -105,5 +106,5 @@ def _certificates(
     return Certificates(
         certificate=text_of(certificate, FILE_BYTES_MAX).encode(),
         key=text_of(key, FILE_BYTES_MAX, private=True).encode(),
-        client_ca=text_of(client_ca, FILE_BYTES_MAX).encode(),
+        authority=text_of(client_ca, FILE_BYTES_MAX).encode(),
     )

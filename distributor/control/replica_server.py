@@ -1,7 +1,7 @@
 """A replica that controllers reach over gRPC: its machine, its flows, and a stream each session.
 
 All of it is in one thread with one loop, in which nothing waits; flows have threads of their own.
-It is the only importer of grpc. Frozen processes and blocked loops are found by the pings of the
+Frozen processes and blocked loops are found by the pings of the
 protocol, as gRPC's own do not see them.
 """
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from dafka.errors import DafkaError, MisuseError
-from dafka.limits import CONTROL_MESSAGE_BYTES_MAX, CONTROL_SESSIONS_MAX
+from dafka.limits import CONTROL_SESSIONS_MAX
 from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
@@ -39,12 +39,14 @@ from distributor.control.events import (
 from distributor.control.flow_thread import FlowThreads
 from distributor.control.meter import ReplicaMeter
 from distributor.control.replica import ReplicaMachine
+from distributor.control.wire import END_KEY, EPOCH_KEY, STREAM_OPTIONS
 from distributor.errors import CommandError
 
 if TYPE_CHECKING:
     from distributor.control.events import ReplicaEffect, ReplicaEvent
     from distributor.control.flow_thread import Opener
     from distributor.control.messages import CreateInstance, Response
+    from distributor.control.wire import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -53,9 +55,6 @@ TURN_MS = 500
 
 LAST_WORDS_S = 1.0
 """How long what is under way to a controller may take before its session is ended."""
-
-END_KEY, EPOCH_KEY = "dafka-session-end", "dafka-controller-epoch"
-"""Under which a controller is told why a session is over, and the highest epoch."""
 
 _CODES = {
     SessionEnd.CLOSED: grpc.StatusCode.UNAVAILABLE,
@@ -71,25 +70,9 @@ _CODES = {
 }
 
 _OPTIONS = [
-    ("grpc.max_receive_message_length", CONTROL_MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", CONTROL_MESSAGE_BYTES_MAX),
+    *STREAM_OPTIONS,
     ("grpc.so_reuseport", 0),  # two processes at one port would each hear some of what is said
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """What TLS needs.
-
-    Attributes:
-        certificate: The replica's, PEM, with those of its authorities behind it.
-        key: Its key, PEM.
-        client_ca: Who has a certificate that this one's has signed is a controller, PEM.
-    """
-
-    certificate: bytes
-    key: bytes
-    client_ca: bytes
 
 
 @dataclass(slots=True)
@@ -211,7 +194,7 @@ class ReplicaServer:
                 return int(server.add_insecure_port(self._listen))
             shown = [(self._certificates.key, self._certificates.certificate)]
             credentials = grpc.ssl_server_credentials(
-                shown, self._certificates.client_ca, require_client_auth=True
+                shown, self._certificates.authority, require_client_auth=True
             )
             return int(server.add_secure_port(self._listen, credentials))
         except (RuntimeError, ValueError) as error:

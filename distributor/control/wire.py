@@ -6,13 +6,19 @@ hang up: a kind of a later version, a value that is out of range, octets that ar
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dafka.limits import ADDRESS_BYTES_MAX, PARTITIONS_MAX, TOPIC_BYTES_MAX
+from dafka.limits import (
+    ADDRESS_BYTES_MAX,
+    CONTROL_MESSAGE_BYTES_MAX,
+    PARTITIONS_MAX,
+    TOPIC_BYTES_MAX,
+)
 from dafka.model import SLOTS, Partition
 from dafka.wire.primitives import octets_of, text
 from distributor.control import control_pb2 as pb
@@ -58,6 +64,31 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Replica"].full_name
 
 METHOD = "Control"
 """Its one call."""
+
+END_KEY, EPOCH_KEY = "dafka-session-end", "dafka-controller-epoch"
+"""Under which a controller is told why a session is over, and the highest epoch."""
+
+STREAM_OPTIONS = [
+    ("grpc.max_receive_message_length", CONTROL_MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", CONTROL_MESSAGE_BYTES_MAX),
+]
+"""Of both sides."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """What TLS needs, PEM each.
+
+    Attributes:
+        certificate: One's own, with those of its authorities behind it.
+        key: Its key.
+        authority: Who has a certificate that this one's has signed is whom one speaks to.
+    """
+
+    certificate: bytes
+    key: bytes
+    authority: bytes
+
 
 ENDS_AT_ONCE_MAX = 10_000
 """Partitions of which one message says how far a flow is: with the longest names half of what a

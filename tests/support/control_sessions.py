@@ -9,7 +9,7 @@ import grpc
 
 from distributor.control import wire
 from distributor.control.messages import CreateInstance, InitializationComplete, Ping, Pong
-from distributor.control.replica_server import END_KEY, EPOCH_KEY
+from distributor.control.wire import END_KEY, EPOCH_KEY
 from distributor.link.progress import LinkProgress
 from tests.support.control_commands import hello
 

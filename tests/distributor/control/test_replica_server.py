@@ -26,8 +26,8 @@ from distributor.control.messages import (
     Schedule,
 )
 from distributor.control.replica import ReplicaStage
-from distributor.control.replica_server import Certificates, ReplicaServer
-from distributor.control.wire import ENDS_AT_ONCE_MAX
+from distributor.control.replica_server import ReplicaServer
+from distributor.control.wire import ENDS_AT_ONCE_MAX, Certificates
 from distributor.errors import CommandError
 from distributor.link.progress import LinkProgress
 from tests.support.control_commands import COMPLETE, A, create, hello
@@ -244,7 +244,7 @@ def test_with_certificates_only_controllers_come_in(works, until):
     certificates = Certificates(
         certificate=b"".join(one.bytes() for one in shown.cert_chain_pems),
         key=shown.private_key_pem.bytes(),
-        client_ca=authority.cert_pem.bytes(),
+        authority=authority.cert_pem.bytes(),
     )
     replica = ReplicaServer("r1", INSTANCE, "127.0.0.1:0", works, certificates)
 
