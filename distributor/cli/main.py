@@ -28,6 +28,7 @@ COMMANDS = {
     "offsets": "distributor.cli.offsets:offsets",
     "schemas": "distributor.cli.schemas:schemas",
     "replica": "distributor.cli.replica:replica",
+    "controller": "distributor.cli.controller:controller",
 }
 
 app = typer.Typer(

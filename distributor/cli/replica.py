@@ -66,8 +66,9 @@ def replica(
     if not found:
         known = ", ".join(one.name for one in declared.clusters)
         raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
-    certificates = _certificates(certificate, certificate_key, client_ca)
-    place = _place(listen)
+    files = {"--certificate-key": certificate_key, "--client-ca": client_ca}
+    certificates = certificates_of(certificate, files)
+    place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")
     if certificates is None and not found[0].insecure and not is_loopback(place.host):
         raise MisuseError(
             f"cannot serve controllers at {listen}: whoever reaches it would be obeyed; give it "
@@ -89,22 +90,35 @@ def replica(
         end_within(shutdown_ms)
 
 
-def _place(listen: str) -> Endpoint:
+def place_of(place: str, complaint: str) -> Endpoint:
+    """Return where something is.
+
+    Raises:
+        MisuseError: It is not HOST:PORT.
+    """
     try:
-        return Endpoint.parse(f"tcp://{listen}")
+        return Endpoint.parse(f"tcp://{place}")
     except MisuseError as error:
-        raise MisuseError(f"cannot serve controllers at {listen!r}: expected HOST:PORT") from error
+        raise MisuseError(complaint) from error
 
 
-def _certificates(
-    certificate: Path | None, key: Path | None, client_ca: Path | None
-) -> Certificates | None:
-    if certificate is None and key is None and client_ca is None:
+def certificates_of(certificate: Path | None, files: dict[str, Path | None]) -> Certificates | None:
+    """Return what TLS needs; None if nothing is given.
+
+    Args:
+        certificate: `--certificate`.
+        files: Its key and the authority of the other side, by their options.
+
+    Raises:
+        MisuseError: Some of them are given only, or cannot be used.
+    """
+    key, authority = files.values()
+    if certificate is None and key is None and authority is None:
         return None
-    if certificate is None or key is None or client_ca is None:
-        raise MisuseError("--certificate, --certificate-key and --client-ca belong together")
+    if certificate is None or key is None or authority is None:
+        raise MisuseError(f"--certificate, {' and '.join(files)} belong together")
     return Certificates(
         certificate=text_of(certificate, FILE_BYTES_MAX).encode(),
         key=text_of(key, FILE_BYTES_MAX, private=True).encode(),
-        authority=text_of(client_ca, FILE_BYTES_MAX).encode(),
+        authority=text_of(authority, FILE_BYTES_MAX).encode(),
     )

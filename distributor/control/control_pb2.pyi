@@ -274,6 +274,28 @@ class Canceled(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Wishes(_message.Message):
+    __slots__ = ("epoch", "version", "flows")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FLOWS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    version: int
+    flows: _containers.RepeatedCompositeFieldContainer[Wished]
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ...) -> None: ...
+
+class Wished(_message.Message):
+    __slots__ = ("number", "flow", "writer", "epoch")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    FLOW_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    flow: Flow
+    writer: str
+    epoch: int
+    def __init__(self, number: _Optional[int] = ..., flow: _Optional[_Union[Flow, _Mapping]] = ..., writer: _Optional[str] = ..., epoch: _Optional[int] = ...) -> None: ...
+
 class Pong(_message.Message):
     __slots__ = ("number", "progress")
     NUMBER_FIELD_NUMBER: _ClassVar[int]

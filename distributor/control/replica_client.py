@@ -65,6 +65,8 @@ class ReplicaClient:
         certificates: Certificates | None = None,
     ) -> None:
         self.machine = machine
+        self.last_end = SessionEnd.CLOSED
+        """Why its last session is over."""
         self.failure: BaseException | None = None
         """What must not have happened."""
         self._address, self._certificates = address, certificates
@@ -120,6 +122,7 @@ class ReplicaClient:
             case EndStream():
                 facts = {"replica": self._address, "why": effect.why.value, "detail": effect.detail}
                 log.warning("session with a replica is ended", extra=facts)
+                self.last_end = effect.why
                 if self._session is not None:
                     self._session.cancel()
             case _:
@@ -142,6 +145,7 @@ class ReplicaClient:
         if ended.why is not SessionEnd.CLOSED:
             facts = {"replica": self._address, "why": ended.why.value, "detail": detail}
             log.warning("replica has ended a session", extra=facts)
+        self.last_end = ended.why
         self._handle(ended)
 
     def _channel(self) -> grpc.aio.Channel:

@@ -22,6 +22,7 @@ from dafka.limits import (
 from dafka.model import SLOTS, Partition
 from dafka.wire.primitives import octets_of, text
 from distributor.control import control_pb2 as pb
+from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
     AllowWrites,
@@ -163,6 +164,28 @@ def encode_response(response: Response) -> Iterator[bytes]:
         case _:
             assert_never(response)
     return (message.SerializeToString() for message in messages)
+
+
+def encode_wishes(wishes: Wishes) -> bytes:
+    """Return what a controller keeps, as it is kept."""
+    flows = [
+        pb.Wished(number=number, flow=_flow(wished.flow), writer=wished.writer, epoch=wished.epoch)
+        for number, wished in wishes.flows.items()
+    ]
+    return pb.Wishes(epoch=wishes.epoch, version=wishes.version, flows=flows).SerializeToString()
+
+
+def decode_wishes(octets: bytes) -> Wishes | None:
+    """Return what a controller has kept; None if this build does not understand it."""
+    try:
+        message = pb.Wishes.FromString(octets)
+        flows = {
+            one.number: Wished(_read_flow(one.flow), one.writer, one.epoch)
+            for one in sorted(message.flows, key=lambda one: one.number)
+        }
+    except (DecodeError, _NotUnderstoodError):
+        return None
+    return Wishes(message.epoch, message.version, flows)
 
 
 def decode_response(octets: bytes) -> Response:

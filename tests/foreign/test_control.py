@@ -21,6 +21,8 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
+from tests.support.two_clusters import Traffic, World
+
 log = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -29,21 +31,6 @@ ROOT = Path(__file__).parents[2]
 PROTO = ROOT / "distributor/control/control.proto"
 SILENCE_S = 3.0
 """Who has not been heard for so long is gone."""
-
-TOPOLOGY = """
-version: 1
-name: two
-clusters:
-  - name: north
-    id: 7
-    towers: [tcp://127.0.0.1:{0}]
-    stores: [{{query: "tcp://127.0.0.1:{2}", data: "{directory}/north"}}]
-  - name: south
-    id: 8
-    towers: [tcp://127.0.0.1:{3}]
-    stores: [{{query: "tcp://127.0.0.1:{5}", data: "{directory}/south"}}]
-tree: {{level: 1, children: [north, south]}}
-"""
 
 
 @pytest.fixture(scope="module")
@@ -149,96 +136,6 @@ class Controller:
                     return
             if self.over.wait(1):
                 return
-
-
-class Traffic:
-    """Numbers written at the source, by one producer, and what a consumer at the target reads."""
-
-    def __init__(self, stack, ports, directory):
-        self._read = directory / "read.txt"
-        tower = "tcp://127.0.0.1:{}"
-        with self._read.open("wb") as output:
-            consumer = _dafka("consume", "orders", "--tower", tower.format(ports[3]), stdout=output)
-        stack.callback(_end, consumer)
-        self._producer = _dafka(
-            "produce", "orders", "--tower", tower.format(ports[0]), stdin=subprocess.PIPE
-        )
-        stack.callback(_end, self._producer)
-        self.sent = 0
-        self._going = threading.Event()
-        self._stopping = threading.Event()
-        stack.callback(self._stopping.set)
-        threading.Thread(target=self._write, daemon=True).start()
-
-    def _write(self):
-        while not self._stopping.is_set():
-            if self._going.wait(0.1):
-                self._producer.stdin.write(f"{self.sent}\n".encode())
-                self._producer.stdin.flush()
-                self.sent += 1
-                time.sleep(0.002)
-
-    def go(self):
-        self._going.set()
-
-    def pause(self):
-        self._going.clear()
-        time.sleep(0.2)
-
-    @property
-    def read(self):
-        return self._read.read_text().split()
-
-    def check(self, until):
-        """All that was written is there, once, in order."""
-        self.pause()
-        until(lambda: len(self.read) >= self.sent, 60)
-        time.sleep(0.5)
-        assert self.read == [str(number) for number in range(self.sent)]
-
-    def gap_s(self, event, until):
-        """How long after an event it takes until more is read."""
-        before_s = time.monotonic()
-        event()
-        time.sleep(0.3)  # what was under way arrives
-        known = len(self.read)
-        until(lambda: len(self.read) > known, 30)
-        return time.monotonic() - before_s
-
-
-def _dafka(*words, **streams):
-    return subprocess.Popen([sys.executable, "-m", "dafka", *words], **streams)
-
-
-def _end(process):
-    process.kill()
-    process.communicate(timeout=20)
-
-
-class World:
-    """Two clusters, running, and replicas of the first as they are asked for."""
-
-    def __init__(self, stack, ports, directory):
-        self._stack, self.ports, self._directory = stack, ports, directory
-        self.file = directory / "topology.yaml"
-        self.file.write_text(TOPOLOGY.format(*ports, directory=directory))
-        for name, first in (("north", 0), ("south", 3)):
-            tower = f"tcp://127.0.0.1:{ports[first]}"
-            query = f"tcp://127.0.0.1:{ports[first + 2]}"
-            data = str(directory / name)
-            stack.callback(_end, _dafka("tower", "--endpoint", tower))
-            number = {"north": "7", "south": "8"}[name]
-            words = ["--data", data, "--query", query, "--tower", tower, "--number", number]
-            stack.callback(_end, _dafka("store", *words))
-
-    def replica(self, port):
-        """Start one; returns its process and where it listens."""
-        listen = f"127.0.0.1:{port}"
-        words = ["--topology", str(self.file), "--cluster", "north", "--listen", listen]
-        command = [sys.executable, "-m", "distributor", "replica", *words]
-        process = subprocess.Popen(command)
-        self._stack.callback(_end, process)
-        return process, listen
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dafka.model import SLOTS, Partition
+from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
     AllowWrites,
@@ -73,4 +74,7 @@ responses = st.one_of(
     st.builds(FlowDropped, numbers),
     st.builds(PeekResponse, numbers, answers),
     st.builds(Pong, numbers, numbers),
+)
+wishes = st.builds(
+    Wishes, numbers, numbers, st.dictionaries(numbers, st.builds(Wished, flows, names, numbers))
 )

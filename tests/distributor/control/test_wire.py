@@ -29,11 +29,13 @@ from distributor.control.wire import (
     ENDS_AT_ONCE_MAX,
     decode_command,
     decode_response,
+    decode_wishes,
     encode_command,
     encode_response,
+    encode_wishes,
 )
 from tests.support.control_commands import create
-from tests.support.control_messages import commands, responses
+from tests.support.control_messages import commands, responses, wishes
 
 ROOT = Path(__file__).parents[3]
 GENERATED = ROOT / "distributor/control"
@@ -65,6 +67,8 @@ Response: hello_ok=1 frontiers=2 flow_state=3 flow_dropped=4 peek_response=5 pon
 Schedule: flow=1
 TopicFrontier: topic=1 ends=2
 UpdateConfiguration: values=1
+Wished: number=1 flow=2 writer=3 epoch=4
+Wishes: epoch=1 version=2 flows=3
 FlowKind: FLOW_KIND_UNSPECIFIED=0 FLOW_KIND_RECORDS=1 FLOW_KIND_OFFSETS=2 FLOW_KIND_SCHEMAS=3
 FlowStatus: FLOW_STATUS_UNSPECIFIED=0 FLOW_STATUS_SUSPENDED=1 FLOW_STATUS_WARM=2 \
 FLOW_STATUS_WRITING=3 FLOW_STATUS_DRAINING=4 FLOW_STATUS_FAILED=5
@@ -215,6 +219,17 @@ def test_what_nobody_understood_is_not_sent_on():
     for encode in (encode_command, encode_response):
         with pytest.raises(AssertionError):
             encode(UnknownMessage("hm"))
+
+
+@given(wishes)
+def test_what_a_controller_keeps_is_read_as_it_was_written(wishes):
+    assert decode_wishes(encode_wishes(wishes)) == wishes
+    assert [*decode_wishes(encode_wishes(wishes)).flows] == sorted(wishes.flows)
+
+
+@pytest.mark.parametrize("octets", [b"\xff", pb.Wishes(flows=[pb.Wished()]).SerializeToString()])
+def test_what_is_kept_and_not_understood_is_nothing(octets):
+    assert decode_wishes(octets) is None
 
 
 def test_names_that_are_no_text_come_back():
