@@ -273,10 +273,12 @@ class RunningController:
 
     async def _hang_up(self) -> None:
         clients, self._clients = self._clients, {}
-        for client in clients.values():
-            await client.close()
         self._active.clear()
         self._happened.clear()
+        for client in clients.values():
+            client.hang_up()  # all at once: what waits below may be cancelled
+        for client in clients.values():
+            await client.close()
 
     async def _answered(self, ask: Callable[[], T]) -> T:
         """What the stores answer, however long that takes."""

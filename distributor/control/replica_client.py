@@ -16,6 +16,7 @@ import grpc
 from dafka.process.clock import now_ms
 from dafka.protocol.events import Woke
 from distributor.control import wire
+from distributor.control.controller import ControllerState
 from distributor.control.events import (
     EndStream,
     OpenStream,
@@ -72,6 +73,9 @@ class ReplicaClient:
         self._address, self._certificates = address, certificates
         self._told, self._changed = told, changed
         self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._complained: SessionEnd | None = None
+        """Of what end of a session the log has been told, since it last was on."""
         self._timer: asyncio.TimerHandle | None = None
         self._session: asyncio.Task[None] | None = None
         self._batches: asyncio.Queue[tuple[Command, ...]] = asyncio.Queue()
@@ -82,16 +86,24 @@ class ReplicaClient:
         for command in commands:
             self._handle(Want(command))
 
-    async def close(self) -> None:
-        """Hang up, and want nothing more."""
+    def hang_up(self) -> None:
+        """Say nothing more, and hear nothing more, from now on."""
+        self._closed = True
         if self._timer is not None:
             self._timer.cancel()
         if self._session is not None:
             self._session.cancel()
+
+    async def close(self) -> None:
+        """Hang up, and wait until the connection is gone."""
+        self.hang_up()
+        if self._session is not None:
             await asyncio.wait({self._session})
 
     def _handle(self, event: ControllerEvent) -> None:
         """Let the machine take an event in; what must not be is kept for the owner, who is told."""
+        if self._closed:
+            return
         try:
             self._take(event)
         except BaseException as error:
@@ -107,6 +119,8 @@ class ReplicaClient:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self.machine.state is ControllerState.ACTIVE:
+            self._complained = None
         due_ms = self.machine.wakeup_ms()
         if due_ms is not None:
             wait_s = max(0, due_ms - now_ms()) / 1_000
@@ -120,9 +134,7 @@ class ReplicaClient:
             case SendCommands():
                 self._batches.put_nowait(effect.commands)
             case EndStream():
-                facts = {"replica": self._address, "why": effect.why.value, "detail": effect.detail}
-                log.warning("session with a replica is ended", extra=facts)
-                self.last_end = effect.why
+                self._complain("session with a replica is ended", effect.why, effect.detail)
                 if self._session is not None:
                     self._session.cancel()
             case _:
@@ -142,11 +154,16 @@ class ReplicaClient:
                 ended, detail = await _why(stream, call), await call.details()
             finally:
                 writer.cancel()
-        if ended.why is not SessionEnd.CLOSED:
-            facts = {"replica": self._address, "why": ended.why.value, "detail": detail}
-            log.warning("replica has ended a session", extra=facts)
-        self.last_end = ended.why
+        self._complain("replica has ended a session", ended.why, detail)
         self._handle(ended)
+
+    def _complain(self, what: str, why: SessionEnd, detail: str) -> None:
+        """Remember why a session is over, and say it, once if it is tried again in vain."""
+        self.last_end = why
+        if why is not self._complained:
+            self._complained = why
+            facts = {"replica": self._address, "why": why.value, "detail": detail}
+            log.warning(what, extra=facts)
 
     def _channel(self) -> grpc.aio.Channel:
         if self._certificates is None:

@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from distributor.control.controller import ControllerMachine, ControllerState
-from distributor.control.events import PeekAnswered, SessionSettings, Superseded
+from distributor.control.events import PeekAnswered, SessionEnd, SessionSettings, Superseded
 from distributor.control.messages import (
     AllowWrites,
     CreateInstance,
@@ -49,8 +49,8 @@ class Driver:
 
         return asyncio.run_coroutine_threadsafe(act(), self._loop).result(20)
 
-    def begin(self, port, *, epoch=1, settings=HASTY, certificates=None, instance=INSTANCE):
-        machine = ControllerMachine("c1", epoch, "r1", settings)
+    def begin(self, port, *, epoch=1, certificates=None, instance=INSTANCE, replica="r1"):
+        machine = ControllerMachine("c1", epoch, replica, HASTY)
         address = f"localhost:{port}"
 
         def made():
@@ -147,6 +147,26 @@ def test_one_for_another_instance_is_left(driver, works, until, caplog):
     with serving(works) as replica:
         driver.begin(replica.port, instance=CreateInstance("south", 8))
         until(lambda: "replica has ended a session" in caplog.text)
+
+
+def test_what_is_tried_again_in_vain_is_said_once(driver, works, until, caplog):
+    with serving(works) as replica:
+        client = driver.begin(replica.port, replica="r9")
+        until(lambda: client.last_end is SessionEnd.WRONG_REPLICA)
+        until(lambda: client.machine._stream > 4)
+    said = [one for one in caplog.records if one.message == "replica has ended a session"]
+    assert len(said) == 1
+
+
+def test_who_hangs_up_hears_nothing_more(driver, works, until):
+    with serving(works) as replica:
+        client = driver.begin(replica.port)
+        until(lambda: writes(client))
+        driver.do(client.close)
+        before = client.machine.state
+        driver.do(lambda: client.want(Peek(1, 1, {})))
+        assert client.machine.state is before
+        assert client.machine.history.peeks == {}
 
 
 def test_a_machine_that_breaks_its_rules_is_complained_of(driver, works, until, monkeypatch):
