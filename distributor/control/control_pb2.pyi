@@ -33,6 +33,18 @@ FLOW_STATUS_WRITING: FlowStatus
 FLOW_STATUS_DRAINING: FlowStatus
 FLOW_STATUS_FAILED: FlowStatus
 
+class Commands(_message.Message):
+    __slots__ = ("commands",)
+    COMMANDS_FIELD_NUMBER: _ClassVar[int]
+    commands: _containers.RepeatedCompositeFieldContainer[Command]
+    def __init__(self, commands: _Optional[_Iterable[_Union[Command, _Mapping]]] = ...) -> None: ...
+
+class Responses(_message.Message):
+    __slots__ = ("responses",)
+    RESPONSES_FIELD_NUMBER: _ClassVar[int]
+    responses: _containers.RepeatedCompositeFieldContainer[Response]
+    def __init__(self, responses: _Optional[_Iterable[_Union[Response, _Mapping]]] = ...) -> None: ...
+
 class Command(_message.Message):
     __slots__ = ("hello", "create_instance", "update_configuration", "create_flow", "schedule", "allow_writes", "allow_compaction", "peek", "cancel_peek", "initialization_complete", "ping")
     HELLO_FIELD_NUMBER: _ClassVar[int]

@@ -145,7 +145,7 @@ class ReplicaClient:
         async with self._channel() as channel:
             await channel.channel_ready()  # for how long the machine decides
             call = channel.stream_stream(
-                f"/{wire.SERVICE}/{wire.METHOD}", response_deserializer=wire.decode_response
+                f"/{wire.SERVICE}/{wire.METHOD}", response_deserializer=wire.decode_responses
             )()
             writer = asyncio.create_task(self._write(stream, batches, call))
             try:
@@ -175,8 +175,9 @@ class ReplicaClient:
 
     async def _read(self, stream: int, call: grpc.aio.StreamStreamCall) -> None:
         with suppress(grpc.RpcError):
-            while (response := await call.read()) is not grpc.aio.EOF:
-                self._handle(ResponseCame(stream, response))
+            while (responses := await call.read()) is not grpc.aio.EOF:
+                for response in responses:
+                    self._handle(ResponseCame(stream, response))
 
     async def _write(
         self,
@@ -186,8 +187,8 @@ class ReplicaClient:
     ) -> None:
         with suppress(grpc.RpcError, asyncio.InvalidStateError):  # it is over, and read as such
             while True:
-                for command in await batches.get():
-                    await call.write(wire.encode_command(command))
+                for octets in wire.encode_commands(await batches.get()):
+                    await call.write(octets)
                 self._handle(Writable(stream))
 
 

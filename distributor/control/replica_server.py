@@ -12,7 +12,7 @@ import logging
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import count
 from typing import TYPE_CHECKING
 
 import grpc
@@ -169,7 +169,7 @@ class ReplicaServer:
     async def _serve(self) -> None:
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=CONTROL_SESSIONS_MAX)
         handler = grpc.stream_stream_rpc_method_handler(
-            self._session, request_deserializer=wire.decode_command
+            self._session, request_deserializer=wire.decode_commands
         )
         handlers = grpc.method_handlers_generic_handler(wire.SERVICE, {wire.METHOD: handler})
         server.add_generic_rpc_handlers((handlers,))
@@ -285,12 +285,13 @@ class ReplicaServer:
 
     async def _read(self, number: int, context: grpc.aio.ServicerContext) -> None:
         with suppress(grpc.RpcError, asyncio.CancelledError):
-            while (command := await context.read()) is not grpc.aio.EOF:
-                self._handle(CommandCame(number, command))
+            while (commands := await context.read()) is not grpc.aio.EOF:
+                for command in commands:
+                    self._handle(CommandCame(number, command))
 
     async def _write(self, number: int, stream: _Stream, context: grpc.aio.ServicerContext) -> None:
         with suppress(grpc.RpcError, asyncio.CancelledError):
             while (batch := await stream.batches.get()) is not None:
-                for octets in chain.from_iterable(map(wire.encode_response, batch)):
+                for octets in wire.encode_responses(batch):
                     await context.write(octets)
                 self._handle(Writable(number))

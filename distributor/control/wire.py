@@ -7,20 +7,13 @@ hang up: a kind of a later version, a value that is out of range, octets that ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from dafka.limits import (
-    ADDRESS_BYTES_MAX,
-    CONTROL_MESSAGE_BYTES_MAX,
-    PARTITIONS_MAX,
-    TOPIC_BYTES_MAX,
-)
-from dafka.model import SLOTS, Partition
-from dafka.wire.primitives import octets_of, text
+from dafka.limits import CONTROL_MESSAGE_BYTES_MAX
 from distributor.control import control_pb2 as pb
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
@@ -31,9 +24,7 @@ from distributor.control.messages import (
     Command,
     CreateFlow,
     CreateInstance,
-    Flow,
     FlowDropped,
-    FlowKind,
     FlowState,
     FlowStatus,
     Frontiers,
@@ -51,12 +42,18 @@ from distributor.control.messages import (
     UnknownMessage,
     UpdateConfiguration,
 )
-from topology.model import ClusterName
-from topology.plan import Link
+from distributor.control.wire_values import (
+    NotUnderstoodError,
+    flow_message,
+    flow_of,
+    frontier_message,
+    frontier_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from dafka.model import Partition
     from distributor.control.frontiers import Frontier
     from distributor.control.messages import StateCommand
 
@@ -95,11 +92,12 @@ ENDS_AT_ONCE_MAX = 10_000
 """Partitions of which one message says how far a flow is: with the longest names half of what a
 message may have."""
 
-_KINDS = {
-    FlowKind.RECORDS: pb.FLOW_KIND_RECORDS,
-    FlowKind.OFFSETS: pb.FLOW_KIND_OFFSETS,
-    FlowKind.SCHEMAS: pb.FLOW_KIND_SCHEMAS,
-}
+AT_ONCE_MAX = 1_000
+"""Commands or responses in one message: each costs some 50 bytes and as many microseconds."""
+
+AT_ONCE_BYTES = 1024 * 1024
+"""So much, or one that is larger by itself, is sent at once."""
+
 _STATUSES = {
     FlowStatus.SUSPENDED: pb.FLOW_STATUS_SUSPENDED,
     FlowStatus.WARM: pb.FLOW_STATUS_WARM,
@@ -109,67 +107,48 @@ _STATUSES = {
 }
 
 
-def encode_command(command: Command) -> bytes:
-    """Return a command as it is sent."""
-    match command:
-        case Hello():
-            message = pb.Command(
-                hello=pb.Hello(
-                    controller=command.controller,
-                    epoch=command.epoch,
-                    oldest=command.oldest,
-                    newest=command.newest,
-                    replica=command.replica,
-                )
-            )
-        case Ping():
-            message = pb.Command(ping=pb.Ping(number=command.number))
-        case UnknownMessage():
-            raise AssertionError(command)
-        case _:
-            message = _wanted(command)
-    return message.SerializeToString()
+def encode_commands(commands: Iterable[Command]) -> Iterator[bytes]:
+    """Return commands as they are sent, in a message or several."""
+    for some in _at_once(map(_command, commands)):
+        yield pb.Commands(commands=some).SerializeToString()
 
 
-def decode_command(octets: bytes) -> Command:
-    """Return the command that came."""
-    return _decoded(octets, pb.Command, _COMMANDS)
+def decode_commands(octets: bytes) -> list[Command]:
+    """Return the commands that came in a message."""
+    message = pb.Commands()
+    try:
+        message.ParseFromString(octets)
+    except DecodeError:
+        return [UnknownMessage("of octets that are no message")]
+    if len(message.commands) > AT_ONCE_MAX:
+        return [UnknownMessage(f"with {len(message.commands)} at once")]
+    return [_decoded(one, _COMMANDS) for one in message.commands]
 
 
-def encode_response(response: Response) -> Iterator[bytes]:
-    """Return a response as it is sent: how far very many partitions are in several messages."""
-    match response:
-        case HelloOk():
-            ok = pb.HelloOk(version=response.version, replica=response.replica)
-            messages = [pb.Response(hello_ok=ok)]
-        case Frontiers():
-            messages = [pb.Response(frontiers=_frontiers(part)) for part in _parts(response)]
-        case FlowState():
-            state = pb.FlowState(
-                flow=response.flow,
-                status=_STATUSES[response.status],
-                epoch=response.epoch,
-                reason=response.reason,
-            )
-            messages = [pb.Response(flow_state=state)]
-        case FlowDropped():
-            messages = [pb.Response(flow_dropped=pb.FlowDropped(flow=response.flow))]
-        case PeekResponse():
-            messages = [pb.Response(peek_response=_peek_response(response))]
-        case Pong():
-            pong = pb.Pong(number=response.number, progress=response.progress)
-            messages = [pb.Response(pong=pong)]
-        case UnknownMessage():
-            raise AssertionError(response)
-        case _:
-            assert_never(response)
-    return (message.SerializeToString() for message in messages)
+def encode_responses(responses: Iterable[Response]) -> Iterator[bytes]:
+    """Return responses as they are sent, in a message or several."""
+    for some in _at_once(chain.from_iterable(map(_responses, responses))):
+        yield pb.Responses(responses=some).SerializeToString()
+
+
+def decode_responses(octets: bytes) -> list[Response]:
+    """Return the responses that came in a message."""
+    message = pb.Responses()
+    try:
+        message.ParseFromString(octets)
+    except DecodeError:
+        return [UnknownMessage("of octets that are no message")]
+    if len(message.responses) > AT_ONCE_MAX:
+        return [UnknownMessage(f"with {len(message.responses)} at once")]
+    return [_decoded(one, _RESPONSES) for one in message.responses]
 
 
 def encode_wishes(wishes: Wishes) -> bytes:
     """Return what a controller keeps, as it is kept."""
     flows = [
-        pb.Wished(number=number, flow=_flow(wished.flow), writer=wished.writer, epoch=wished.epoch)
+        pb.Wished(
+            number=number, flow=flow_message(wished.flow), writer=wished.writer, epoch=wished.epoch
+        )
         for number, wished in wishes.flows.items()
     ]
     return pb.Wishes(epoch=wishes.epoch, version=wishes.version, flows=flows).SerializeToString()
@@ -180,43 +159,91 @@ def decode_wishes(octets: bytes) -> Wishes | None:
     try:
         message = pb.Wishes.FromString(octets)
         flows = {
-            one.number: Wished(_read_flow(one.flow), one.writer, one.epoch)
+            one.number: Wished(flow_of(one.flow), one.writer, one.epoch)
             for one in sorted(message.flows, key=lambda one: one.number)
         }
-    except (DecodeError, _NotUnderstoodError):
+    except (DecodeError, NotUnderstoodError):
         return None
     return Wishes(message.epoch, message.version, flows)
-
-
-def decode_response(octets: bytes) -> Response:
-    """Return the response that came."""
-    return _decoded(octets, pb.Response, _RESPONSES)
-
-
-class _NotUnderstoodError(Exception):
-    """Of a message of a known kind; what is wrong with it."""
 
 
 _P = TypeVar("_P", pb.Command, pb.Response)
 _M = TypeVar("_M")
 
 
-def _decoded(
-    octets: bytes, form: Callable[[], _P], readers: Mapping[str, Callable[[_P], _M]]
-) -> _M | UnknownMessage:
-    message = form()
-    try:
-        message.ParseFromString(octets)
-    except DecodeError:
-        return UnknownMessage("of octets that are no message")
+def _decoded(message: _P, readers: Mapping[str, Callable[[_P], _M]]) -> _M | UnknownMessage:
     kind = message.WhichOneof("kind")
     if kind is None:
         unknown = UnknownFieldSet(message)
         return UnknownMessage(f"number {unknown[0].field_number}" if len(unknown) else "none")
     try:
         return readers[kind](message)
-    except _NotUnderstoodError as error:
+    except NotUnderstoodError as error:
         return UnknownMessage(f"{kind} with {error}")
+
+
+def _at_once(messages: Iterable[_P]) -> Iterator[list[_P]]:
+    """What is sent together: not too much of it."""
+    some: list[_P] = []
+    size = 0
+    for message in messages:
+        octets = message.ByteSize()
+        if some and (len(some) >= AT_ONCE_MAX or size + octets > AT_ONCE_BYTES):
+            yield some
+            some, size = [], 0
+        some.append(message)
+        size += octets
+    if some:
+        yield some
+
+
+def _command(command: Command) -> pb.Command:
+    match command:
+        case Hello():
+            return pb.Command(
+                hello=pb.Hello(
+                    controller=command.controller,
+                    epoch=command.epoch,
+                    oldest=command.oldest,
+                    newest=command.newest,
+                    replica=command.replica,
+                )
+            )
+        case Ping():
+            return pb.Command(ping=pb.Ping(number=command.number))
+        case UnknownMessage():
+            raise AssertionError(command)
+        case _:
+            return _wanted(command)
+
+
+def _responses(response: Response) -> list[pb.Response]:
+    """A response; how far very many partitions are is several."""
+    match response:
+        case HelloOk():
+            ok = pb.HelloOk(version=response.version, replica=response.replica)
+            return [pb.Response(hello_ok=ok)]
+        case Frontiers():
+            return [pb.Response(frontiers=_frontiers(part)) for part in _parts(response)]
+        case FlowState():
+            state = pb.FlowState(
+                flow=response.flow,
+                status=_STATUSES[response.status],
+                epoch=response.epoch,
+                reason=response.reason,
+            )
+            return [pb.Response(flow_state=state)]
+        case FlowDropped():
+            return [pb.Response(flow_dropped=pb.FlowDropped(flow=response.flow))]
+        case PeekResponse():
+            return [pb.Response(peek_response=_peek_response(response))]
+        case Pong():
+            pong = pb.Pong(number=response.number, progress=response.progress)
+            return [pb.Response(pong=pong)]
+        case UnknownMessage():
+            raise AssertionError(response)
+        case _:
+            assert_never(response)
 
 
 def _wanted(command: StateCommand) -> pb.Command:
@@ -246,16 +273,20 @@ def _with_frontier(command: CreateFlow | AllowCompaction | Peek) -> pb.Command:
     match command:
         case CreateFlow():
             create = pb.CreateFlow(
-                number=command.number, flow=_flow(command.flow), start=_frontier(command.start)
+                number=command.number,
+                flow=flow_message(command.flow),
+                start=frontier_message(command.start),
             )
             return pb.Command(create_flow=create)
         case AllowCompaction():
-            before = None if command.before is None else _frontier(command.before)
+            before = None if command.before is None else frontier_message(command.before)
             compaction = pb.AllowCompaction(flow=command.flow, before=before)
             return pb.Command(allow_compaction=compaction)
         case Peek():
             peek = pb.Peek(
-                number=command.number, flow=command.flow, at_least=_frontier(command.at_least)
+                number=command.number,
+                flow=command.flow,
+                at_least=frontier_message(command.at_least),
             )
             return pb.Command(peek=peek)
         case _:
@@ -265,7 +296,7 @@ def _with_frontier(command: CreateFlow | AllowCompaction | Peek) -> pb.Command:
 def _peek_response(response: PeekResponse) -> pb.PeekResponse:
     match response.answer:
         case Positions():
-            positions = _frontier(response.answer.write)
+            positions = frontier_message(response.answer.write)
             return pb.PeekResponse(peek=response.peek, positions=positions)
         case PeekError():
             return pb.PeekResponse(peek=response.peek, error=response.answer.detail)
@@ -296,73 +327,10 @@ def _of(frontier: Frontier, partitions: list[Partition]) -> Frontier:
 def _frontiers(response: Frontiers) -> pb.Frontiers:
     return pb.Frontiers(
         flow=response.flow,
-        input=_frontier(response.input),
-        write=_frontier(response.write),
-        output=_frontier(response.output),
+        input=frontier_message(response.input),
+        write=frontier_message(response.write),
+        output=frontier_message(response.output),
     )
-
-
-def _frontier(frontier: Frontier) -> pb.Frontier:
-    ends: dict[str, list[pb.PartitionEnd]] = {}
-    for partition, end in frontier.items():
-        one = pb.PartitionEnd(address=octets_of(partition.address), end=end)
-        ends.setdefault(partition.topic, []).append(one)
-    topics = [pb.TopicFrontier(topic=octets_of(topic), ends=of) for topic, of in ends.items()]
-    return pb.Frontier(topics=topics)
-
-
-def _flow(flow: Flow) -> pb.Flow:
-    link = pb.Link(
-        source=flow.link.source,
-        level=flow.link.level,
-        branch=flow.link.branch,
-        targets=flow.link.targets,
-        beyond=flow.link.beyond,
-        span=flow.link.span,
-        topics=flow.link.topics,
-    )
-    return pb.Flow(link=link, kind=_KINDS[flow.kind], share=flow.share, shares=flow.shares)
-
-
-def _read_frontier(message: pb.Frontier) -> dict[Partition, int]:
-    if sum(len(of_topic.ends) for of_topic in message.topics) > PARTITIONS_MAX:
-        raise _NotUnderstoodError(f"more than {PARTITIONS_MAX} partitions")
-    frontier: dict[Partition, int] = {}
-    for of_topic in message.topics:
-        topic = _name(of_topic.topic, TOPIC_BYTES_MAX)
-        for one in of_topic.ends:
-            frontier[Partition(topic, _name(one.address, ADDRESS_BYTES_MAX))] = one.end
-    return frontier
-
-
-def _name(octets: bytes, most: int) -> str:
-    if not 0 < len(octets) <= most:
-        raise _NotUnderstoodError(f"a name of {len(octets)} octets")
-    return text(octets)
-
-
-def _read_flow(message: pb.Flow) -> Flow:
-    kinds = {number: kind for kind, number in _KINDS.items()}
-    if message.kind not in kinds:
-        raise _NotUnderstoodError(f"flow kind {int(message.kind)}")
-    if not message.share < message.shares <= SLOTS:
-        raise _NotUnderstoodError(f"share {message.share} of {message.shares}")
-    if not message.link.targets:
-        raise _NotUnderstoodError("a link without targets")
-    link = Link(
-        source=ClusterName(message.link.source),
-        level=message.link.level,
-        branch=message.link.branch,
-        targets=_clusters(message.link.targets),
-        beyond=_clusters(message.link.beyond),
-        span=_clusters(message.link.span),
-        topics=message.link.topics,
-    )
-    return Flow(link, kinds[message.kind], message.share, message.shares)
-
-
-def _clusters(names: Iterable[str]) -> tuple[ClusterName, ...]:
-    return tuple(map(ClusterName, names))
 
 
 def _read_hello(message: pb.Hello) -> Hello:
@@ -370,36 +338,36 @@ def _read_hello(message: pb.Hello) -> Hello:
 
 
 def _read_compaction(message: pb.AllowCompaction) -> AllowCompaction:
-    before = _read_frontier(message.before) if message.HasField("before") else None
+    before = frontier_of(message.before) if message.HasField("before") else None
     return AllowCompaction(message.flow, before)
 
 
 def _read_frontiers(message: pb.Frontiers) -> Frontiers:
     return Frontiers(
         message.flow,
-        _read_frontier(message.input),
-        _read_frontier(message.write),
-        _read_frontier(message.output),
+        frontier_of(message.input),
+        frontier_of(message.write),
+        frontier_of(message.output),
     )
 
 
 def _read_state(message: pb.FlowState) -> FlowState:
     statuses = {number: status for status, number in _STATUSES.items()}
     if message.status not in statuses:
-        raise _NotUnderstoodError(f"flow status {int(message.status)}")
+        raise NotUnderstoodError(f"flow status {int(message.status)}")
     return FlowState(message.flow, statuses[message.status], message.epoch, message.reason)
 
 
 def _read_peek_response(message: pb.PeekResponse) -> PeekResponse:
     match message.WhichOneof("answer"):
         case "positions":
-            return PeekResponse(message.peek, Positions(_read_frontier(message.positions)))
+            return PeekResponse(message.peek, Positions(frontier_of(message.positions)))
         case "error":
             return PeekResponse(message.peek, PeekError(message.error))
         case "canceled":
             return PeekResponse(message.peek, Canceled())
         case _:
-            raise _NotUnderstoodError("an unknown answer")
+            raise NotUnderstoodError("an unknown answer")
 
 
 _COMMANDS: Mapping[str, Callable[[pb.Command], Command]] = {
@@ -410,13 +378,13 @@ _COMMANDS: Mapping[str, Callable[[pb.Command], Command]] = {
     "update_configuration": lambda one: UpdateConfiguration(dict(one.update_configuration.values)),
     "create_flow": lambda one: CreateFlow(
         one.create_flow.number,
-        _read_flow(one.create_flow.flow),
-        _read_frontier(one.create_flow.start),
+        flow_of(one.create_flow.flow),
+        frontier_of(one.create_flow.start),
     ),
     "schedule": lambda one: Schedule(one.schedule.flow),
     "allow_writes": lambda one: AllowWrites(one.allow_writes.flow, one.allow_writes.epoch),
     "allow_compaction": lambda one: _read_compaction(one.allow_compaction),
-    "peek": lambda one: Peek(one.peek.number, one.peek.flow, _read_frontier(one.peek.at_least)),
+    "peek": lambda one: Peek(one.peek.number, one.peek.flow, frontier_of(one.peek.at_least)),
     "cancel_peek": lambda one: CancelPeek(one.cancel_peek.peek),
     "initialization_complete": lambda _: InitializationComplete(),
     "ping": lambda one: Ping(one.ping.number),

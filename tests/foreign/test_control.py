@@ -47,14 +47,14 @@ def pb(tmp_path_factory):
     def message(name):
         return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
 
-    return message("dafka.control.v1.Command"), message("dafka.control.v1.Response")
+    return message("dafka.control.v1.Commands"), message("dafka.control.v1.Responses")
 
 
 class Controller:
     """One session: a reader, and pings in time."""
 
     def __init__(self, pb, listen, epoch):
-        self._command, response = pb
+        self._commands, responses = pb
         self._out = queue.Queue()
         self._channel = grpc.insecure_channel(listen, [("grpc.max_reconnect_backoff_ms", 500)])
         grpc.channel_ready_future(self._channel).result(120)
@@ -63,7 +63,7 @@ class Controller:
             request_serializer=lambda one: (
                 one if isinstance(one, bytes) else one.SerializeToString()
             ),
-            response_deserializer=response.FromString,
+            response_deserializer=responses.FromString,
         )
         self.call = call(iter(self._out.get, None))
         self.heard = []
@@ -78,7 +78,7 @@ class Controller:
         threading.Thread(target=self._ping, daemon=True).start()
 
     def tell(self, **kind):
-        self._out.put(self._command(**kind).SerializeToString())
+        self._out.put(self._commands(commands=[kind]).SerializeToString())
 
     def tell_octets(self, octets):
         self._out.put(octets)
@@ -118,7 +118,7 @@ class Controller:
 
     def _read(self):
         try:
-            for one in self.call:
+            for one in itertools.chain.from_iterable(said.responses for said in self.call):
                 with self._news:
                     if one.HasField("pong"):
                         self.answered_s, self._answered = time.monotonic(), one.pong.number
@@ -206,7 +206,7 @@ def test_all_stages_of_a_flow(pb, world, tmp_path, until):
     known = len(traffic.read)
     time.sleep(1)
     assert len(traffic.read) == known, "nothing of it happens any more"
-    one.tell_octets(bytes([15 << 3 | 2, 0]))
+    one.tell_octets(bytes([1 << 3 | 2, 2, 15 << 3 | 2, 0]))
     assert one.over.wait(20)
     assert one.call.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert dict(one.call.trailing_metadata())["dafka-session-end"] == "violation"

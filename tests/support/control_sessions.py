@@ -73,7 +73,7 @@ class Session:
         self.answered = threading.Condition()
         method = f"/{wire.SERVICE}/{wire.METHOD}"
         call = channel.stream_stream(
-            method, request_serializer=bytes, response_deserializer=wire.decode_response
+            method, request_serializer=bytes, response_deserializer=wire.decode_responses
         )
         self.call = call(iter(self._commands.get, None))
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -81,16 +81,16 @@ class Session:
 
     def _read(self):
         try:
-            for response in self.call:
+            for responses in self.call:
                 with self.answered:
-                    self.responses.append(response)
+                    self.responses += responses
                     self.answered.notify_all()
         except grpc.RpcError:
             pass
 
     def tell(self, *commands):
-        for command in commands:
-            self._commands.put(wire.encode_command(command))
+        for octets in wire.encode_commands(commands):
+            self._commands.put(octets)
 
     def tell_octets(self, octets):
         self._commands.put(octets)

@@ -138,8 +138,8 @@ def test_who_is_stale_is_told_the_epoch(replica, connect):
     ("octets", "why"),
     [
         (b"\xff", "violation"),
-        (bytes([15 << 3 | 2, 0]), "violation"),
-        (b"", "violation"),
+        (bytes([1 << 3 | 2, 2, 15 << 3 | 2, 0]), "violation"),
+        (bytes([1 << 3 | 2, 0]), "violation"),
     ],
 )
 def test_what_is_not_understood_ends_the_session(replica, connect, octets, why):

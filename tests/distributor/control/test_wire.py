@@ -21,21 +21,47 @@ from distributor.control.messages import (
     FlowStatus,
     Frontiers,
     Peek,
+    PeekError,
+    PeekResponse,
     Ping,
     Pong,
     UnknownMessage,
 )
 from distributor.control.wire import (
+    AT_ONCE_BYTES,
+    AT_ONCE_MAX,
     ENDS_AT_ONCE_MAX,
-    decode_command,
-    decode_response,
+    decode_commands,
+    decode_responses,
     decode_wishes,
-    encode_command,
-    encode_response,
+    encode_commands,
+    encode_responses,
     encode_wishes,
 )
 from tests.support.control_commands import create
 from tests.support.control_messages import commands, responses, wishes
+
+
+def encode_command(command):
+    """A message of one command."""
+    (octets,) = encode_commands([command])
+    return octets
+
+
+def decode_command(octets):
+    """The command of a message that has one."""
+    (command,) = decode_commands(octets)
+    return command
+
+
+def encode_response(response):
+    return encode_responses([response])
+
+
+def decode_response(octets):
+    (response,) = decode_responses(octets)
+    return response
+
 
 ROOT = Path(__file__).parents[3]
 GENERATED = ROOT / "distributor/control"
@@ -45,6 +71,7 @@ AllowCompaction: flow=1 before=2
 AllowWrites: flow=1 epoch=2
 CancelPeek: peek=1
 Canceled:
+Commands: commands=1
 Command: hello=1 create_instance=2 update_configuration=3 create_flow=4 schedule=5 allow_writes=6 \
 allow_compaction=7 peek=8 cancel_peek=9 initialization_complete=10 ping=11
 CreateFlow: number=1 flow=2 start=3
@@ -63,6 +90,7 @@ Peek: number=1 flow=2 at_least=3
 PeekResponse: peek=1 positions=2 error=3 canceled=4
 Ping: number=1
 Pong: number=1 progress=2
+Responses: responses=1
 Response: hello_ok=1 frontiers=2 flow_state=3 flow_dropped=4 peek_response=5 pong=6
 Schedule: flow=1
 TopicFrontier: topic=1 ends=2
@@ -122,8 +150,8 @@ def test_responses_are_read_as_they_were_written(response):
 
 @given(st.binary(max_size=60))
 def test_no_octets_raise_anything(octets):
-    for decode in (decode_command, decode_response):
-        assert decode(octets) is not None
+    for decode in (decode_commands, decode_responses):
+        assert isinstance(decode(octets), list)
 
 
 @given(commands, st.data())
@@ -131,13 +159,14 @@ def test_no_damage_raises_anything(command, data):
     octets = bytearray(encode_command(command))
     if octets:
         octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
-    decode_command(bytes(octets))
+    decode_commands(bytes(octets))
 
 
 def test_how_far_very_many_partitions_are_takes_several_messages():
     ends = {Partition("orders", f"{one:032X}"): one for one in range(ENDS_AT_ONCE_MAX + 1)}
     behind = dict(list(ends.items())[:-3])
-    parts = [*map(decode_response, encode_response(Frontiers(1, ends, behind, behind)))]
+    sent = [*encode_response(Frontiers(1, ends, behind, behind))]
+    parts = [one for octets in sent for one in decode_responses(octets)]
     assert [len(part.input) for part in parts] == [ENDS_AT_ONCE_MAX, 1]
     for part in parts:
         assert part.output.items() <= part.input.items()
@@ -146,21 +175,26 @@ def test_how_far_very_many_partitions_are_takes_several_messages():
 
 def written(kind, **fields):
     """A command of a kind with these fields, as nobody here would write it."""
-    return pb.Command(**{kind: fields}).SerializeToString()
+    return pb.Commands(commands=[{kind: fields}]).SerializeToString()
 
 
 LINK = {"source": "north", "level": 1, "targets": ["south"]}
 FLOW = {"link": LINK, "kind": 1, "share": 0, "shares": 1}
-LATER_KIND = bytes([15 << 3 | 2, 0])
+LATER_FIELD = bytes([15 << 3 | 2, 0])
 """An empty message under number 15."""
+
+
+def one(command):
+    """A message with one command, or response, of these octets."""
+    return bytes([1 << 3 | 2, len(command)]) + command
 
 
 @pytest.mark.parametrize(
     ("octets", "kind"),
     [
-        (b"", "none"),
+        (one(b""), "none"),
         (b"\xff", "of octets that are no message"),
-        (LATER_KIND, "number 15"),
+        (one(LATER_FIELD), "number 15"),
         (written("create_flow", number=1), "create_flow with flow kind 0"),
         (written("create_flow", flow={**FLOW, "kind": 9}), "create_flow with flow kind 9"),
         (written("create_flow", flow={**FLOW, "shares": 0}), "create_flow with share 0 of 0"),
@@ -195,13 +229,33 @@ def test_what_is_not_understood_is_told(octets, kind):
     ],
 )
 def test_so_is_what_is_not_understood_of_a_response(response, kind):
-    assert decode_response(response.SerializeToString()) == UnknownMessage(kind)
+    octets = pb.Responses(responses=[response]).SerializeToString()
+    assert decode_response(octets) == UnknownMessage(kind)
+    assert decode_response(b"\xff") == UnknownMessage("of octets that are no message")
 
 
 def test_what_a_later_version_adds_to_a_kind_is_passed_over():
-    assert decode_command(encode_command(Ping(3)) + LATER_KIND) == Ping(3)
-    later = pb.Ping(number=3).SerializeToString() + LATER_KIND
-    assert decode_command(bytes([11 << 3 | 2, len(later)]) + later) == Ping(3)
+    assert decode_command(encode_command(Ping(3)) + LATER_FIELD) == Ping(3)
+    later = pb.Command(ping=pb.Ping(number=3)).SerializeToString()
+    assert decode_command(one(later + LATER_FIELD)) == Ping(3)
+    later = pb.Ping(number=3).SerializeToString() + LATER_FIELD
+    assert decode_command(one(bytes([11 << 3 | 2, len(later)]) + later)) == Ping(3)
+
+
+def test_what_is_said_at_once_is_bounded_and_in_order():
+    pings = [Ping(number) for number in range(2 * AT_ONCE_MAX + 1)]
+    sent = [decode_commands(octets) for octets in encode_commands(pings)]
+    assert [len(some) for some in sent] == [AT_ONCE_MAX, AT_ONCE_MAX, 1]
+    assert [one for some in sent for one in some] == pings
+    assert [*encode_commands([])] == [*encode_responses([])] == decode_commands(b"") == []
+    large = [PeekResponse(number, PeekError("x" * (AT_ONCE_BYTES // 3))) for number in range(5)]
+    sent = [decode_responses(octets) for octets in encode_responses(large)]
+    assert [len(some) for some in sent] == [2, 2, 1]
+    assert [one for some in sent for one in some] == large
+    many = pb.Commands(commands=[pb.Command()] * (AT_ONCE_MAX + 1)).SerializeToString()
+    assert decode_commands(many) == [UnknownMessage("with 1001 at once")]
+    many = pb.Responses(responses=[pb.Response()] * (AT_ONCE_MAX + 1)).SerializeToString()
+    assert decode_responses(many) == [UnknownMessage("with 1001 at once")]
 
 
 @pytest.mark.slow
@@ -216,9 +270,9 @@ def test_more_partitions_than_there_may_be_are_not_read():
 
 
 def test_what_nobody_understood_is_not_sent_on():
-    for encode in (encode_command, encode_response):
+    for encode in (encode_commands, encode_responses):
         with pytest.raises(AssertionError):
-            encode(UnknownMessage("hm"))
+            next(encode([UnknownMessage("hm")]))
 
 
 @given(wishes)
