@@ -125,6 +125,14 @@ may be that of several nodes."""
 PENDING_READS_MAX = 10_000
 """The same of all: some megabytes."""
 
+CONTROL_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+"""A message between a controller and a replica: how far 200,000 partitions are with addresses of
+ours has half of that."""
+
+CONTROL_SESSIONS_MAX = 16
+"""Controllers that one replica hears at a time, most of them for as long as it takes to say who
+they are; more are refused."""
+
 DIGEST_BYTES_MAX = 2 * 1024 * 1024
 """Batches that one request may have digested: a few milliseconds during which nothing is stored."""
 

@@ -36,6 +36,11 @@ GATEWAYS = "__gateways"
 """The group of a cluster's gateways, whose generations are the epochs of what they write. What is
 committed for a group lifts its generation, so nobody commits for this one."""
 
+CONTROLLERS = "__controllers"
+"""That of the controllers of a cluster's distributors, whose generations are their epochs."""
+
+_RESERVED = {GATEWAYS: "gateways", CONTROLLERS: "controllers"}
+
 KEPT_MS = 7 * 86_400_000
 """For so long stores keep the records, as Kafka does by default (`offsets.retention.minutes`). What
 they add up to each store keeps in its table; one with a new disk knows what the records say."""
@@ -147,10 +152,11 @@ def checked_consumers(group: str) -> str:
     """Return `group` if it can be the name of a group of consumers.
 
     Raises:
-        MisuseError: It can be none, or is that of the gateways.
+        MisuseError: It can be none, or is that of the gateways or controllers.
     """
-    if checked_group(group) == GATEWAYS:
-        raise MisuseError(f"group {group!r} cannot be used: it is that of the cluster's gateways")
+    whose = _RESERVED.get(checked_group(group))
+    if whose is not None:
+        raise MisuseError(f"group {group!r} cannot be used: it is that of the cluster's {whose}")
     return group
 
 

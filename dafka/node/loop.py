@@ -118,6 +118,11 @@ class Node(Generic[S, E]):
             return f"{self._role.name} has not turned for {silent_ms // 1_000} s"
         return ""
 
+    @property
+    def turned_ms(self) -> int:
+        """When its loop has turned last, on the monotonic clock."""
+        return self._turn.turned_ms
+
     def peers(self, side: S) -> int:
         """How many nodes it is connected to in one of its meshes."""
         return self._meshes[side].peers

@@ -1,4 +1,4 @@
-"""`distributor`: run, up, schemas, status, verify, audit, trace, doctor, dashboard, demo, drill."""
+"""`distributor`: run, replica, up, schemas, status, verify, audit, trace, doctor, demo, drill."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ COMMANDS = {
     "apply": "distributor.cli.steer:apply",
     "offsets": "distributor.cli.offsets:offsets",
     "schemas": "distributor.cli.schemas:schemas",
+    "replica": "distributor.cli.replica:replica",
+    "controller": "distributor.cli.controller:controller",
 }
 
 app = typer.Typer(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.link.events import Stop
+    from distributor.link.progress import LinkProgress
     from distributor.link.target import TargetEvent
     from topology.model import Topology
     from topology.plan import Link
@@ -62,20 +63,30 @@ class SteeredLink:
         topology: Where the clusters are declared.
         link: Which arrow of the plan.
         probe_interval_ms: How often to look at the targets.
+        permitted: Whether it may write; if not, it is ready to, until `permit`.
+        is_flow: Whether it is one of a replica: of records alone, and its progress is asked for.
     """
 
     def __init__(
-        self, topology: Topology, link: Link, probe_interval_ms: int = PROBE_INTERVAL_MS
+        self,
+        topology: Topology,
+        link: Link,
+        probe_interval_ms: int = PROBE_INTERVAL_MS,
+        *,
+        permitted: bool = True,
+        is_flow: bool = False,
     ) -> None:
         self._topology = topology
         self._link = link
+        self._permitted = permitted
+        self._is_flow = is_flow
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
         self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
         self._failure: DafkaError | None = None
-        self._node = LinkNode(topology, link)
-        self._offsets = OffsetsNode(topology, link)
+        self._node = self._opened(link.target)
+        self._offsets = None if is_flow else OffsetsNode(topology, link)
         at_once = min(len(link.targets), ASKED_AT_ONCE_MAX)
         self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="dafka-probe")
         self._stores = ClusterStores(topology, link)
@@ -138,18 +149,36 @@ class SteeredLink:
         with self._lock:
             return self._node.pass_over(topic)
 
+    def permit(self) -> None:
+        """Write from now on."""
+        with self._lock:
+            self._permitted = True
+            self._node.permit()
+
+    @property
+    def progress(self) -> LinkProgress:
+        """How far it is, if it is a flow."""
+        return self._node.progress
+
+    @property
+    def turned_ms(self) -> int:
+        """When the link's loop has turned last, on the monotonic clock."""
+        return self._node.turned_ms
+
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
         if self._failure is not None:
             raise self._failure
         with self._lock:
-            self._offsets.check()
+            if self._offsets is not None:
+                self._offsets.check()
             return self._node.join(timeout)
 
     def unwell(self) -> str:
         """See `LongRunning`."""
         with self._lock:
-            return str(self._failure or self._node.unwell() or self._offsets.unwell())
+            positions = "" if self._offsets is None else self._offsets.unwell()
+            return str(self._failure or self._node.unwell() or positions)
 
     def unready(self) -> str:
         """Which of its clusters it has not found, for people; empty if both are there."""
@@ -162,7 +191,8 @@ class SteeredLink:
         self._thread.join(LOOK_TIMEOUT_MS / 1_000)
         self._pool.shutdown(wait=False, cancel_futures=True)
         with self._lock:
-            self._offsets.close()
+            if self._offsets is not None:
+                self._offsets.close()
             self._node.close()
 
     @property
@@ -189,14 +219,19 @@ class SteeredLink:
         with self._lock:
             self._node.close()
             try:
-                self._node = LinkNode(self._topology, self._link, target)
-                # Records first: it may just be asking stores that do not answer.
-                self._offsets.close()
-                self._offsets = OffsetsNode(self._topology, self._link, target)
+                self._node = self._opened(target)
+                if self._offsets is not None:
+                    # Records first: it may just be asking stores that do not answer.
+                    self._offsets.close()
+                    self._offsets = OffsetsNode(self._topology, self._link, target)
             except DafkaError as error:
                 # The process ends with it and is started again.
                 self._failure = error
                 self._stopping.set()
+
+    def _opened(self, target: str) -> LinkNode:
+        allowed, watched = self._permitted, self._is_flow
+        return LinkNode(self._topology, self._link, target, permitted=allowed, watched=watched)
 
     def _steer(self) -> None:
         while not self._stopping.is_set():

@@ -128,6 +128,7 @@ class FlowChanged:
     run: int
     status: FlowStatus
     epoch: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

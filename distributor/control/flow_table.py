@@ -40,6 +40,7 @@ class FlowRun:
         told: What it was told that it may do.
         status: What it does.
         epoch: Under which it does so.
+        reason: Why it has failed.
         input: See `Frontiers`, as the other two.
         write: At the target.
         output: This replica's own.
@@ -51,6 +52,7 @@ class FlowRun:
     told: FlowTerms
     status: FlowStatus = FlowStatus.SUSPENDED
     epoch: int = 0
+    reason: str = ""
     input: dict[Partition, int] = field(default_factory=dict)
     write: dict[Partition, int] = field(default_factory=dict)
     output: dict[Partition, int] = field(default_factory=dict)
@@ -154,7 +156,7 @@ class FlowTable:
             return None
         if event.status is FlowStatus.WRITING and event.epoch != run.told.epoch:
             return None  # it has not heard of its new terms yet
-        run.status, run.epoch = event.status, event.epoch
+        run.status, run.epoch, run.reason = event.status, event.epoch, event.reason
         return number
 
     def check(self) -> None:

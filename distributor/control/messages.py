@@ -172,7 +172,11 @@ class Ping:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMessage:
-    """Command or response of a kind that this build does not know; whoever gets it hangs up."""
+    """Command or response that this build does not understand; whoever gets it hangs up.
+
+    Attributes:
+        kind: What it is, as far as that is known, for people.
+    """
 
     kind: str
 
@@ -233,6 +237,8 @@ class FlowStatus(Enum):
     WRITING = "writing"
     DRAINING = "draining"
     """It writes no more, but what it has written may still arrive."""
+    FAILED = "failed"
+    """It cannot run, and is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +249,13 @@ class FlowState:
         flow: Which.
         status: What it does.
         epoch: Under which it writes, or has written; 0 if it does not.
+        reason: Why it has failed, for people.
     """
 
     flow: int
     status: FlowStatus
     epoch: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,9 +87,12 @@ class ReplicaMachine:
     Args:
         name: As controllers call it.
         settings: Times.
+        instance: What it is for; None: what the first controller says.
     """
 
-    def __init__(self, name: str, settings: SessionSettings) -> None:
+    def __init__(
+        self, name: str, settings: SessionSettings, instance: CreateInstance | None = None
+    ) -> None:
         self._name = name
         self._settings = settings
         self._lifecycle = Lifecycle(REPLICA_STAGES)
@@ -102,7 +105,7 @@ class ReplicaMachine:
         self._stream = NO_STREAM
         self._silent_ms = 0
         """When the controller is taken for gone."""
-        self._instance: CreateInstance | None = None
+        self._instance = instance
         self._configuration: dict[str, int] = {}
         self.table = FlowTable()
         self._progress = 0
@@ -279,7 +282,7 @@ class ReplicaMachine:
             case FlowChanged():
                 number = self.table.changed(event)
                 if attached and number is not None:
-                    self._outbox.put(FlowState(number, event.status, event.epoch))
+                    self._outbox.put(FlowState(number, event.status, event.epoch, event.reason))
                 return []
             case FlowStopped():
                 number, effects = self.table.stopped(event.run)
@@ -291,7 +294,7 @@ class ReplicaMachine:
 
     def _tell_all(self, number: int) -> None:
         run = self.table.runs[number]
-        self._outbox.put(FlowState(number, run.status, run.epoch))
+        self._outbox.put(FlowState(number, run.status, run.epoch, run.reason))
         self._tell(Frontiers(number, run.input, run.write, run.output))
 
     def _tell(self, news: Frontiers) -> None:

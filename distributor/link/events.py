@@ -190,6 +190,11 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Permit:
+    """Event: a link that was only to be ready may write from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class PassOver:
     """Event: the operator wants a topic copied on behind what the source keeps no more."""
 
@@ -255,7 +260,7 @@ class Resumed:
     partition: Partition
 
 
-LinkEvent = Event | HeadsRead | HeadsUnread | Hold | PassOver
+LinkEvent = Event | HeadsRead | HeadsUnread | Hold | PassOver | Permit
 LinkEffect = Effect | AskHeads | Held | Hopped | Resumed | Skipped | Stopped
 SidedEvent = tuple[Side, LinkEvent]
 SidedEffect = tuple[Side, LinkEffect]

@@ -35,6 +35,7 @@ from distributor.link.events import (
     Hold,
     Hopped,
     PassOver,
+    Permit,
     Resumed,
     Side,
     SidedEffect,
@@ -44,6 +45,7 @@ from distributor.link.events import (
     Stops,
 )
 from distributor.link.flow_control import Hops, InflightBatch
+from distributor.link.progress import TargetEnds
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
+    from distributor.link.progress import LinkProgress
 
 ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
@@ -128,6 +131,8 @@ class LinkMachine:
         source: A consumer of the source mesh: all topics, assigned positions, committed only.
         mirror: A mirror on the target mesh.
         settings: See there.
+        permitted: Whether it may write; if not, it finds out how far both ends are and is ready,
+            until `Permit`.
     """
 
     def __init__(
@@ -139,7 +144,12 @@ class LinkMachine:
         mirror: MirrorMachine,
         settings: LinkSettings,
         epoch: int = 0,
+        permitted: bool = True,
     ) -> None:
+        self._permitted = self._binding = permitted
+        """Whether it may write, and whether it might when the survey under way was begun: where the
+        target was before is no place to begin, as others have written since."""
+        self._ends = TargetEnds()
         self._level = level
         self._origin, self._epoch = origin, epoch
         self._source, self._mirror = source, mirror
@@ -198,6 +208,10 @@ class LinkMachine:
                 return [(Side.SOURCE, Held(dict(self._sent)))]
             case PassOver():
                 effects = [] if holding else self._pass_over(happened.topic, now_ms)
+            case Permit():
+                self._permitted = True
+                self._ask_due_ms = self._survey_due_ms = now_ms
+                effects = []
             case Woke():
                 # A wake-up is nobody's in particular: whoever is due takes it.
                 effects = self._from_target(self._mirror.handle(happened, now_ms), now_ms)
@@ -265,6 +279,13 @@ class LinkMachine:
         """How late the target stores what it is sent; 0 if nothing waits for it."""
         return self._latency_ms if self._hops else 0
 
+    def progress(self) -> LinkProgress:
+        """How far it is, in each partition."""
+        stops = self.stops.by_partition
+        done = {one: self._done(one) for one in self._source.heads}
+        taken = {one: stops[one].first if one in stops else self._source.next(one) for one in done}
+        return self._ends.progress(taken, done)
+
     def standstill(self, now_ms: int) -> tuple[int, int]:
         """How many partitions the target lacks something of, and how long one stands still (ms).
 
@@ -284,10 +305,10 @@ class LinkMachine:
         """When both ends are to be asked; at once where a partition cannot go on without."""
         if self._lifecycle.state is not _COPYING:
             return None
-        if self._unplaced or self._wanted:
+        if self._permitted and (self._unplaced or self._wanted):
             return self._ask_due_ms
         if self._survey_due_ms is None:
-            return None
+            return None if self._permitted else self._ask_due_ms
         return max(self._ask_due_ms, self._survey_due_ms)
 
     def _ask(self, now_ms: int) -> list[SidedEffect]:
@@ -296,7 +317,8 @@ class LinkMachine:
             return []
         self._lifecycle.become(LinkState.SURVEYING)
         self._comparison.begin()
-        self._named = frozenset(self._unplaced)
+        self._binding = self._permitted
+        self._named = frozenset(self._unplaced if self._permitted else ())
         return [(Side.TARGET, AskHeads(self._named))]
 
     def _unanswered(self, now_ms: int) -> list[SidedEffect]:
@@ -309,6 +331,9 @@ class LinkMachine:
         """Begin new partitions; go back where the target lost something or nobody serves it."""
         self._lifecycle.become(LinkState.COPYING)
         self._unread = heads.hidden
+        self._ends.surveyed(heads)
+        if not self._binding:
+            return self._watched(heads, now_ms)
         if self._wanted:
             self._wanted = False
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
@@ -331,6 +356,12 @@ class LinkMachine:
                 effects += self._rewind(partition, end, now_ms)
         self._forget(heads.source, now_ms)
         return effects
+
+    def _watched(self, heads: HeadsRead, now_ms: int) -> list[SidedEffect]:
+        """Begin nothing; hear of what there is, and look again: at once, if it may write now."""
+        interval_ms = 0 if self._permitted else self._settings.survey_interval_ms
+        self._survey_due_ms = now_ms + interval_ms
+        return self._confirm(heads.source, now_ms)
 
     def _forget(self, source: Mapping[Partition, int], now_ms: int) -> None:
         """Know nothing more of what the source has forgotten: heard of again, it is placed anew.

@@ -28,6 +28,7 @@ from distributor.link.events import (
     Hopped,
     LinkEvent,
     PassOver,
+    Permit,
     Resumed,
     Side,
     SidedEffect,
@@ -40,6 +41,7 @@ from distributor.link.events import (
 from distributor.link.holdings import BothEnds
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.meter import LinkMeter
+from distributor.link.progress import LinkProgress
 from distributor.link.pull_order import patient
 from topology.plan import plan
 
@@ -75,9 +77,19 @@ class LinkNode:
         topology: Where both clusters are declared.
         link: Which arrow of the plan.
         aim: Which of its targets; by default the preferred one.
+        permitted: Whether it may write; if not, it is ready to, until `permit`.
+        watched: Whether somebody asks for its `progress`.
     """
 
-    def __init__(self, topology: Topology, link: Link, aim: str = "") -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        link: Link,
+        aim: str = "",
+        *,
+        permitted: bool = True,
+        watched: bool = False,
+    ) -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
         here, there = Cluster.declared(source), Cluster.declared(target)
@@ -102,13 +114,20 @@ class LinkNode:
             opened.pop_all()  # all there: from here on the node's thread closes them
         foreign = meshes[Side.TARGET].foreign
         machine = link_machine(
-            plan(topology), link, target.name, address, settings, foreign=foreign
+            plan(topology),
+            link,
+            target.name,
+            address,
+            settings,
+            foreign=foreign,
+            permitted=permitted,
         )
         ends = BothEnds(source, target, carried_by(topology, link))
-        role = LinkRole(machine, LinkMeter(link, target.name), ends, ThreadAsker(), self._answered)
+        meter = LinkMeter(link, target.name)
+        role = LinkRole(machine, meter, ends, ThreadAsker(), self._answered, watched=watched)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
-        live: Role[Side, HeadsRead | HeadsUnread | Hold | PassOver] = role
+        live: Role[Side, HeadsRead | HeadsUnread | Hold | PassOver | Permit] = role
         self._node = Node(live, address, meshes)
         self._node.start()
 
@@ -139,6 +158,20 @@ class LinkNode:
     def hold(self) -> None:
         """Copy nothing more, and say what was sent."""
         self._node.post(Side.SOURCE, Hold())
+
+    def permit(self) -> None:
+        """Write from now on."""
+        self._node.post(Side.SOURCE, Permit())
+
+    @property
+    def progress(self) -> LinkProgress:
+        """How far it is, if that is watched."""
+        return self._role.progress
+
+    @property
+    def turned_ms(self) -> int:
+        """When its loop has turned last, on the monotonic clock."""
+        return self._node.turned_ms
 
     def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
         """Go on with a topic behind what the source keeps no more; returns what stands still."""
@@ -184,7 +217,14 @@ def carried_by(topology: Topology, link: Link) -> Callable[[str], bool]:
 
 
 def link_machine(
-    whole: Plan, link: Link, target: str, address: str, settings: LinkSettings, *, foreign: bool
+    whole: Plan,
+    link: Link,
+    target: str,
+    address: str,
+    settings: LinkSettings,
+    *,
+    foreign: bool,
+    permitted: bool = True,
 ) -> LinkMachine:
     """Return a link that knows nothing yet.
 
@@ -195,6 +235,7 @@ def link_machine(
         address: Of its node, in both meshes.
         settings: See there.
         foreign: Whether nodes of another make may be at the target.
+        permitted: Whether it may write at once.
     """
     topology = whole.topology
     consumer = ConsumerSettings(
@@ -213,6 +254,7 @@ def link_machine(
         source=ConsumerMachine(address, consumer),
         mirror=MirrorMachine(MirrorSettings(foreign=foreign)),
         settings=patient(settings, whole.links, link.source, target),
+        permitted=permitted,
     )
 
 
@@ -284,6 +326,7 @@ class LinkRole:
         asker: How they are asked.
         answered: Posts what was answered to the node.
         clock: Its clock.
+        watched: Whether to keep `progress`.
     """
 
     name = "link"
@@ -296,7 +339,11 @@ class LinkRole:
         asker: Asker,
         answered: Callable[[LinkEvent], None],
         clock: Clock = CLOCK,
+        *,
+        watched: bool = False,
     ) -> None:
+        self._watched = watched
+        self.progress = LinkProgress({}, {}, {})
         self.machine = machine
         self._meter = meter
         self._ends = ends
@@ -321,6 +368,8 @@ class LinkRole:
                 self._tell(now_ms)
             if now_ms >= self._lag_due_ms:
                 self._meter.lag(*self.machine.lag(now_ms))
+                if self._watched:
+                    self.progress = self.machine.progress()
                 self._lag_due_ms = _rested(now_ms, self._now_ms())
             return ()
         return self.machine.handle((side, event), now_ms)

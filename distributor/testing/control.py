@@ -60,7 +60,7 @@ class ControlRun:
     def __init__(self, seed: int) -> None:
         self.chance = chance = random.Random(f"control of {seed}")
         self.world = World(seed, Faults(delay_ms_max=chance.choice((2, 30, 150))))
-        settings = SessionSettings(
+        self.settings = settings = SessionSettings(
             ping_ms=200,
             silence_ms=1_000,
             stall_ms=1_000,

@@ -26,6 +26,8 @@ from dafka.protocol.store import StoreMachine
 from dafka.wire.beacon import NodeBeacon
 from distributor.control.controller import ControllerMachine
 from distributor.control.events import SessionSettings
+from distributor.control.grants import NO_WISHES, GrantMachine, GrantSettings
+from distributor.control.messages import CreateInstance
 from distributor.control.replica import ReplicaMachine
 from distributor.link.events import Side
 from distributor.link.machine import LinkMachine, LinkSettings
@@ -67,6 +69,12 @@ MACHINES = {
         "Event | GatewayEvent | Answered, object",
         lambda: GatewayMachine("ME", "127.0.0.1:9092", 1, lambda: "AB"),
     ),
+    GrantMachine: (
+        "GrantEvent, GrantEffect",
+        lambda: GrantMachine(
+            1, CreateInstance("north", 7), [], ["r1"], NO_WISHES, GrantSettings(), 0
+        ),
+    ),
     GroupMachine: ("Event | GroupEvent, GroupEffect", group),
     LedgerMachine: ("LedgerEvent, LedgerEffect", lambda: LedgerMachine(3)),
     LinkMachine: ("SidedEvent, SidedEffect", link),
@@ -102,6 +110,7 @@ from dafka.protocol.presence import PresenceEffect, PresenceEvent
 from distributor.control.events import (
     ControllerEffect, ControllerEvent, ReplicaEffect, ReplicaEvent,
 )
+from distributor.control.grants import GrantEffect, GrantEvent
 from distributor.link.events import SidedEffect, SidedEvent
 from distributor.link.target import TargetEffect, TargetEvent
 """

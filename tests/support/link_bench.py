@@ -61,6 +61,7 @@ class Bench:
         bytes_per_s: int | None = None,
         epoch: int = 0,
         skips: Callable[[str], bool] = no_topic,
+        permitted: bool = True,
     ) -> None:
         settings = ConsumerSettings(
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
@@ -73,6 +74,7 @@ class Bench:
             epoch=epoch,
             source=self.consumer,
             mirror=MirrorMachine(MirrorSettings()),
+            permitted=permitted,
             settings=LinkSettings(
                 survey_interval_ms=SURVEY_MS,
                 repair_after_ms=REPAIR_MS,

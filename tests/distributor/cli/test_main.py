@@ -33,7 +33,13 @@ def run(monkeypatch, capsys):
 
 
 def test_every_command_is_there():
-    assert list(get_command(app).commands) == [*COMMANDS, "offsets", "schemas"]
+    assert list(get_command(app).commands) == [
+        *COMMANDS,
+        "offsets",
+        "schemas",
+        "replica",
+        "controller",
+    ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -283,3 +283,22 @@ def test_what_a_killed_process_has_left_is_taken(links, endpoint, tmp_path):
     assert Path(path).is_socket()
     with closing(ControlServer(endpoint, links)), ControlClient(endpoint) as client:
         assert [row.source for row in client.links()] == [link.row().source for link in links]
+
+
+def test_a_flow_is_of_records_alone_and_stays_ready_as_it_changes_its_target(three, until):
+    topology, stores, stack = three
+    (link,) = [one for one in plan(topology).links if (one.source, one.level) == ("c1", 2)]
+    node = SteeredLink(topology, link, 200, permitted=False, is_flow=True)
+    stack.callback(node.close)
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    for index in range(5):
+        producer.send("orders", str(index).encode()).result(10)
+    until(lambda: [*node.progress.there.values()] == [0])
+    first = node.row().target
+    stores[first].close()
+    until(lambda: node.row().target != first and [*node.progress.there.values()] == [0])
+    assert node.unwell() == ""
+    node.permit()
+    until(lambda: [*node.progress.there.values()] == [5])
+    assert node.turned_ms
+    assert not node.join(0)

@@ -432,3 +432,13 @@ def test_every_change_of_stage(stage, following):
     change = CHANGES.get((stage, following))
     lifecycle = one.machine._lifecycle
     assert_follows(lifecycle, REPLICA_STAGES, following, change and (lambda: change(one)))
+
+
+def test_why_a_flow_has_failed_is_told_and_told_again():
+    one = running()
+    one.handle(FlowChanged(1, FlowStatus.FAILED, 0, "no such cluster"))
+    failed = FlowState(1, FlowStatus.FAILED, 0, "no such cluster")
+    assert one.said(FlowState)[-1] == failed
+    one.connect()
+    one.tell(*WINDOW, COMPLETE)
+    assert one.said(FlowState)[0] == failed

@@ -21,6 +21,7 @@ from distributor.link.events import (
     Held,
     Hold,
     Hopped,
+    Permit,
     Side,
     Skipped,
 )
@@ -482,3 +483,64 @@ def test_a_link_on_hold_asks_for_nothing_and_takes_no_survey_in():
     bench.now_ms += 10 * SURVEY_MS
     assert of(AskHeads, bench.source(Woke())) == []
     assert of(Held, bench.source(Hold())) == [Held({})]
+
+
+def ready():
+    """A link that may not write, and knows both ends."""
+    bench = Bench(permitted=False)
+    assert of(AskHeads, bench.source(durable(6), live(batch(4)))) == [], "it asks one at a time"
+    bench.target(HeadsRead({P: 3}, {P: 5}))
+    return bench
+
+
+def test_one_that_may_not_write_is_ready_and_begins_nothing():
+    bench = ready()
+    assert bench.link.progress() == ({P: 4}, {P: 4}, {P: 4})
+    for last in (7, 9):
+        effects = bench.source(live(batch(last - 1)), durable(last + 1))
+        bench.now_ms += SURVEY_MS
+        effects += bench.source(Woke())
+        assert of(AskHeads, effects) == [AskHeads()]
+        effects += bench.target(HeadsRead({P: last - 2}, {P: last}))
+        assert not [one for one in effects if one[0] is Side.TARGET and of(Publish, [one])]
+        assert bench.link.lag(bench.now_ms) == (0, 0)
+        assert bench.link.progress().there == {P: last - 1}
+
+
+def test_once_it_may_it_begins_where_the_target_is_then():
+    bench = ready()
+    effects = bench.target(Permit())
+    assert of(AskHeads, effects) == [AskHeads(frozenset({P}))]
+    bench.target(HeadsRead({P: 5}, {P: 5}))
+    assert sequences(bench.source(live(batch(6)), durable(8))) == [6, 7]
+    assert bench.link.progress() == ({P: 8}, {P: 6}, {P: 6})
+    bench.target(stored(8))
+    assert bench.link.progress() == ({P: 8}, {P: 8}, {P: 8})
+
+
+def test_what_was_asked_before_it_might_write_is_no_place_to_begin():
+    bench = ready()
+    bench.now_ms += SURVEY_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads()]
+    assert of(AskHeads, bench.target(Permit())) == []
+    effects = bench.target(HeadsRead({P: 3}, {P: 5}))
+    assert of(AskHeads, effects) == [AskHeads(frozenset({P}))]
+    assert bench.link.progress().done == {P: 4}
+    bench.target(HeadsRead({P: 5}, {P: 5}))
+    assert bench.link.progress().done == {P: 6}
+
+
+def test_a_target_that_does_not_answer_keeps_one_that_may_write_waiting():
+    bench = ready()
+    bench.target(Permit(), HeadsUnread())
+    assert bench.link.wakeup_ms() == ASK_AGAIN_MS
+    bench.now_ms += ASK_AGAIN_MS
+    assert of(AskHeads, bench.source(Woke())) == [AskHeads(frozenset({P}))]
+
+
+def test_of_what_stands_still_a_link_has_taken_what_is_before():
+    bench = Bench().placed()
+    bench.source(live(batch(0)), durable(4))
+    surveyed(bench, 3, -1, diverged={P: 0})
+    bench.source(live(batch(2)))
+    assert bench.link.progress() == ({P: 0}, {P: 0}, {P: 0})

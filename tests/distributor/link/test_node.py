@@ -186,3 +186,21 @@ def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batc
             assert "same name, other record" in caplog.text
         finally:
             node.close()
+
+
+def test_a_link_that_may_not_write_is_ready_and_writes_once_it_may(pair, until):
+    with pair.running():
+        link = plan(pair.topology).links[0]
+        node = LinkNode(pair.topology, link, permitted=False, watched=True)
+        try:
+            publish(pair, 1, "orders", 20)
+            until(lambda: [*node.progress.there.values()] == [0])
+            assert everything(pair, 2) == []
+            turned_ms = node.turned_ms
+            until(lambda: node.turned_ms > turned_ms)
+            node.permit()
+            until(lambda: len(everything(pair, 2)) == 20)
+            until(lambda: [*node.progress.done.values()] == [20])
+            assert node.progress.taken == node.progress.there == node.progress.done
+        finally:
+            node.close()

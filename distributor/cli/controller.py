@@ -1,0 +1,104 @@
+"""`distributor controller`: which replica runs what."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
+from dafka.cluster import Cluster
+from dafka.errors import MisuseError
+from dafka.process.logs import LineFormat, set_up_logs
+from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
+from distributor.cli import controller_looks
+from distributor.cli.replica import certificates_of, place_of
+from distributor.control.controller_process import RunningController
+from distributor.control.messages import CreateInstance, Flow, FlowKind
+from distributor.errors import PlanError
+from distributor.loading import load
+from topology import plan
+
+log = logging.getLogger(__name__)
+
+controller = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Say which replica runs which link, and let another one when it is gone.\n\n"
+    "Example: distributor controller run --topology FILE --cluster C --replica HOST:PORT",
+)
+
+
+for look in (controller_looks.status, controller_looks.flows, controller_looks.replicas):
+    controller.command()(look)
+
+
+@controller.command()
+def run(
+    topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
+    cluster: Annotated[str, typer.Option(help="The cluster whose links are run.")],
+    replica: Annotated[
+        list[str],
+        typer.Option(help="HOST:PORT of a replica, or NAME=HOST:PORT; repeat it for each."),
+    ],
+    certificate: Annotated[
+        Path | None, typer.Option(help="What it shows to replicas, PEM; needs the next two.")
+    ] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option("--certificate-key", help="The key of that, PEM.")
+    ] = None,
+    replica_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--replica-ca", help="Who shows a certificate that this one has signed is a replica."
+        ),
+    ] = None,
+    metrics: Metrics = None,
+    web: Web = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = LineFormat.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
+) -> None:
+    """Be in charge of a cluster's replicas, or ready to be while another one is.
+
+    Example: distributor controller run --topology FILE --cluster C --replica 127.0.0.1:7001
+    """
+    set_up_logs(log_level, log_format)
+    declared = load(topology)
+    found = [one for one in declared.clusters if one.name == cluster]
+    if not found:
+        known = ", ".join(one.name for one in declared.clusters)
+        raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
+    files = {"--certificate-key": certificate_key, "--replica-ca": replica_ca}
+    certificates = certificates_of(certificate, files)
+    links = [link for link in plan(declared).links if link.source == cluster]
+    health = observed(metrics, web)
+    with ExitStack() as stack:
+        running = RunningController(
+            Cluster.declared(found[0]),
+            CreateInstance(cluster, found[0].id),
+            [Flow(link, FlowKind.RECORDS) for link in links],
+            _replicas(replica),
+            certificates,
+        )
+        stack.callback(running.close)
+        log.info("controller is up", extra={"flows": len(links), "replicas": len(replica)})
+        health.show({controller_looks.PAGE: running.page})
+        health.watch(running)
+        run_until_told(running)
+        end_within(shutdown_ms)
+
+
+def _replicas(given: list[str]) -> dict[str, str]:
+    """Where each replica is, by its name: that place, if it has no other."""
+    found = {}
+    for one in given:
+        name, _, place = one.rpartition("=")
+        place_of(place, f"cannot reach a replica at {one!r}: expected HOST:PORT or NAME=HOST:PORT")
+        found[name or place] = place
+    if len(found) < len(given):
+        raise MisuseError(f"a replica is given twice: {', '.join(given)}")
+    return found

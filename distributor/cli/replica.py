@@ -1,0 +1,124 @@
+"""`distributor replica`: runs what a controller wants."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
+from dafka.errors import MisuseError
+from dafka.model import Endpoint, is_loopback
+from dafka.process.files import text_of
+from dafka.process.logs import LineFormat, set_up_logs
+from dafka.process.memory import collect_rarely, keep_freed_memory
+from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
+from distributor.control.flow_thread import opened
+from distributor.control.messages import CreateInstance
+from distributor.control.replica_server import ReplicaServer
+from distributor.control.wire import Certificates
+from distributor.errors import PlanError
+from distributor.loading import load
+
+log = logging.getLogger(__name__)
+
+FILE_BYTES_MAX = 1024 * 1024
+
+
+def replica(
+    topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
+    cluster: Annotated[str, typer.Option(help="The cluster whose flows it runs.")],
+    listen: Annotated[str, typer.Option(help="Where controllers reach it, HOST:PORT.")],
+    name: Annotated[
+        str | None, typer.Option(help="As controllers call it.", show_default="HOST:PORT")
+    ] = None,
+    certificate: Annotated[
+        Path | None, typer.Option(help="What it shows to controllers, PEM; needs the next two.")
+    ] = None,
+    certificate_key: Annotated[
+        Path | None, typer.Option("--certificate-key", help="The key of that, PEM.")
+    ] = None,
+    client_ca: Annotated[
+        Path | None,
+        typer.Option(
+            "--client-ca", help="Who shows a certificate that this one has signed is a controller."
+        ),
+    ] = None,
+    metrics: Metrics = None,
+    web: Web = None,
+    log_level: LogLevel = "info",
+    log_format: LogFormat = LineFormat.TEXT,
+    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
+) -> None:
+    """Run the flows that the controller in charge wants, until told to stop.
+
+    Example: distributor replica --topology FILE --cluster cluster-1 --listen 127.0.0.1:7001
+    """
+    set_up_logs(log_level, log_format)
+    keep_freed_memory()
+    collect_rarely()
+    declared = load(topology)
+    found = [one for one in declared.clusters if one.name == cluster]
+    if not found:
+        known = ", ".join(one.name for one in declared.clusters)
+        raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
+    files = {"--certificate-key": certificate_key, "--client-ca": client_ca}
+    certificates = certificates_of(certificate, files)
+    place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")
+    if certificates is None and not found[0].insecure and not is_loopback(place.host):
+        raise MisuseError(
+            f"cannot serve controllers at {listen}: whoever reaches it would be obeyed; give it "
+            "--certificate, --certificate-key and --client-ca, or let the cluster be insecure"
+        )
+    health = observed(metrics, web)
+    with ExitStack() as stack:
+        server = ReplicaServer(
+            name or listen,
+            CreateInstance(cluster, found[0].id),
+            listen,
+            partial(opened, declared),
+            certificates,
+        )
+        stack.callback(server.close)
+        log.info("replica is up", extra={"replica": name or listen, "port": server.port})
+        health.watch(server)
+        run_until_told(server)
+        end_within(shutdown_ms)
+
+
+def place_of(place: str, complaint: str) -> Endpoint:
+    """Return where something is.
+
+    Raises:
+        MisuseError: It is not HOST:PORT.
+    """
+    try:
+        return Endpoint.parse(f"tcp://{place}")
+    except MisuseError as error:
+        raise MisuseError(complaint) from error
+
+
+def certificates_of(certificate: Path | None, files: dict[str, Path | None]) -> Certificates | None:
+    """Return what TLS needs; None if nothing is given.
+
+    Args:
+        certificate: `--certificate`.
+        files: Its key and the authority of the other side, by their options.
+
+    Raises:
+        MisuseError: Some of them are given only, or cannot be used.
+    """
+    key, authority = files.values()
+    if certificate is None and key is None and authority is None:
+        return None
+    if certificate is None or key is None or authority is None:
+        raise MisuseError(f"--certificate, {' and '.join(files)} belong together")
+    return Certificates(
+        certificate=text_of(certificate, FILE_BYTES_MAX).encode(),
+        key=text_of(key, FILE_BYTES_MAX, private=True).encode(),
+        authority=text_of(authority, FILE_BYTES_MAX).encode(),
+    )

@@ -1,0 +1,290 @@
+"""A controller: in charge, or ready to be, of the replicas of one cluster.
+
+Its seat says when it is; then it reads what was wanted before, and goes on from there. What it
+decides (`grants.py`) the stores keep before it is said. All of it is in one thread with one loop;
+what waits for stores is done in another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, assert_never
+
+from dafka.errors import BufferFullError, NotStoredError, QueryError
+from dafka.process.clock import now_ms, wall_ms
+from dafka.process.threads import wait_for_end
+from dafka.protocol.events import Woke
+from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.events import PeekAnswered, SessionSettings, Superseded
+from distributor.control.grants import (
+    NO_WISHES,
+    BeginReplica,
+    GrantMachine,
+    GrantSettings,
+    KeepWishes,
+    ReplicaFound,
+    ReplicaLost,
+    TellReplica,
+    WishesKept,
+)
+from distributor.control.overview import flow_rows, replica_row
+from distributor.control.replica_client import ReplicaClient
+from distributor.control.seat import Seat
+from distributor.control.wish_log import WishLog
+from distributor.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dafka.cluster import Cluster
+    from distributor.control.grants import GrantEffect, Wishes
+    from distributor.control.messages import CreateInstance, Flow
+    from distributor.control.wire import Certificates
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 0.1
+"""How often to see what is due."""
+
+PAGE_S = 2.0
+"""How long a page may take."""
+
+AGAIN_S = 1.0
+"""When stores are asked again that did not answer, or have not stored."""
+
+T = TypeVar("T")
+
+
+class RunningController:
+    """One controller of a cluster.
+
+    Args:
+        cluster: Whose, with all of its stores.
+        instance: The same for replicas.
+        flows: What is wanted.
+        replicas: Where each is reached, `HOST:PORT`, by its name.
+        certificates: For TLS with replicas; None for none.
+        sessions: Times of sessions.
+        grants: When grants move.
+
+    Raises:
+        MisuseError: The cluster cannot be joined like this.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        instance: CreateInstance,
+        flows: Sequence[Flow],
+        replicas: Mapping[str, str],
+        certificates: Certificates | None = None,
+        sessions: SessionSettings | None = None,
+        grants: GrantSettings | None = None,
+    ) -> None:
+        self._instance, self._flows, self._replicas = instance, flows, replicas
+        self._certificates = certificates
+        self._sessions, self._grants = sessions or SessionSettings(), grants or GrantSettings()
+        self.epoch = 0
+        """In which it is in charge; 0: it is not."""
+        self._clients: dict[str, ReplicaClient] = {}
+        self._active: set[str] = set()
+        """Replicas whose sessions go on."""
+        self._happened: deque[ReplicaFound | ReplicaLost] = deque()
+        self._kept = NO_WISHES
+        """What the stores keep, while it is in charge."""
+        self._term: asyncio.Task[None] | None = None
+        self._failure: BaseException | None = None
+        self._name = f"{cluster.new_address()}@{wall_ms():015}"
+        """As replicas and other controllers know it."""
+        self._log = WishLog(cluster)
+        self._asking = ThreadPoolExecutor(1, "dafka-ask")
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._main, name="dafka-controller", daemon=True)
+        self._thread.start()
+        self._seat = Seat(
+            cluster,
+            self._name,
+            partial(self._post, self._take_office),
+            partial(self._post, self._leave_office),
+        )
+
+    def join(self, timeout: float) -> bool:
+        """See `LongRunning`."""
+        self._thread.join(timeout)
+        if self._failure is not None:
+            raise self._failure
+        self._seat.join(0)
+        return not self._thread.is_alive()
+
+    def unwell(self) -> str:
+        """See `LongRunning`."""
+        return "" if self._failure is None else str(self._failure)
+
+    def unready(self) -> str:
+        """See `LongRunning`: to be ready to take over is to be ready."""
+        lost = sorted(self._replicas.keys() - self._active) if self.epoch else []
+        return f"no session with {', '.join(lost)}" if lost else ""
+
+    def page(self, _asked: Mapping[str, str]) -> dict[str, object]:
+        """What it knows, for people and scripts: a page of its `Health`.
+
+        Raises:
+            TimeoutError: Its loop does not answer.
+        """
+        return asyncio.run_coroutine_threadsafe(self._overview(), self._loop).result(PAGE_S)
+
+    async def _overview(self) -> dict[str, object]:
+        machines = {name: client.machine for name, client in self._clients.items()}
+        rows = [
+            replica_row(name, client.machine, client.last_end.value)
+            for name, client in sorted(self._clients.items())
+        ]
+        return {
+            "in_charge": bool(self.epoch),
+            "epoch": self.epoch,
+            "flows": [asdict(row) for row in flow_rows(self._kept, machines)],
+            "replicas": [asdict(row) for row in rows],
+        }
+
+    def close(self) -> None:
+        """Be in charge no more; replicas go on without."""
+        self._seat.close()
+        self._post(self._stopping.set)
+        wait_for_end(self._thread, "sessions with replicas")
+        self._asking.shutdown(wait=False)
+        self._log.close()
+
+    def _post(self, what: Callable[..., None], *given: int) -> None:
+        """Let something be done in the loop."""
+        with suppress(RuntimeError):  # it has ended
+            self._loop.call_soon_threadsafe(what, *given)
+
+    def _main(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        finally:
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        await self._stopping.wait()
+        self._leave_office()
+        if self._term is not None:
+            await asyncio.wait({self._term})
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._stopping.set()
+
+    def _take_office(self, epoch: int) -> None:
+        log.info("this controller is in charge", extra={"epoch": epoch})
+        before = self._term
+        self._term = self._loop.create_task(self._govern(epoch, before))
+        self._term.add_done_callback(self._ended)
+
+    def _leave_office(self) -> None:
+        if self._term is not None:
+            self._term.cancel()
+
+    def _ended(self, term: asyncio.Task[None]) -> None:
+        if not term.cancelled() and (error := term.exception()) is not None:
+            self._fail(error)
+
+    async def _govern(self, epoch: int, before: asyncio.Task[None] | None) -> None:
+        """Be in charge until it is cancelled."""
+        if before is not None:
+            await asyncio.wait({before})
+        kept = await self._answered(self._log.read)
+        if kept.epoch >= epoch:
+            raise CommandError(
+                f"the stores keep what a controller of epoch {kept.epoch} wants, and agree on "
+                f"epoch {epoch}: their disks are not those that they had"
+            )
+        names = sorted(self._replicas)
+        machine = GrantMachine(
+            epoch, self._instance, self._flows, names, kept, self._grants, now_ms()
+        )
+        self.epoch = epoch
+        try:
+            await self._perform(machine, machine.begin())
+            while True:
+                await asyncio.sleep(LOOK_S)
+                events, self._happened = [*self._happened, Woke()], deque()
+                for event in events:
+                    await self._perform(machine, machine.handle(event, now_ms()))
+        finally:
+            self.epoch, self._kept = 0, NO_WISHES
+            await self._hang_up()
+            log.info("this controller is in charge no more", extra={"epoch": epoch})
+
+    async def _perform(self, machine: GrantMachine, effects: Sequence[GrantEffect]) -> None:
+        due = deque(effects)
+        while due:
+            match effect := due.popleft():
+                case KeepWishes():
+                    await self._answered(partial(self._log.write, effect.wishes))
+                    due += machine.handle(WishesKept(), now_ms())
+                    self._kept = effect.wishes
+                case BeginReplica():
+                    await self._begin(effect, machine.wishes)
+                case TellReplica():
+                    self._clients[effect.replica].want(effect.command)
+                case _:
+                    assert_never(effect)
+
+    async def _begin(self, effect: BeginReplica, wishes: Wishes) -> None:
+        before = self._clients.pop(effect.replica, None)
+        if before is not None:
+            await before.close()
+            self._notice(effect.replica, before, gone=True)
+        machine = ControllerMachine(self._name, wishes.epoch, effect.replica, self._sessions)
+        client = ReplicaClient(
+            machine,
+            self._replicas[effect.replica],
+            self._told,
+            lambda: self._notice(effect.replica, client),
+            self._certificates,
+        )
+        self._clients[effect.replica] = client
+        client.want(*effect.window)
+
+    def _told(self, effect: PeekAnswered | Superseded) -> None:
+        assert isinstance(effect, Superseded)  # nothing is peeked at
+        self._fail(CommandError(f"a controller of epoch {effect.epoch} is in charge"))
+
+    def _notice(self, replica: str, client: ReplicaClient, *, gone: bool = False) -> None:
+        """Remember whether a session has begun or ended."""
+        if client.failure is not None:
+            self._fail(client.failure)
+        active = client.machine.state is ControllerState.ACTIVE and not gone
+        if active and replica not in self._active:
+            self._active.add(replica)
+            self._happened.append(ReplicaFound(replica))
+        elif not active and replica in self._active:
+            self._active.discard(replica)
+            self._happened.append(ReplicaLost(replica, client.last_end))
+
+    async def _hang_up(self) -> None:
+        clients, self._clients = self._clients, {}
+        self._active.clear()
+        self._happened.clear()
+        for client in clients.values():
+            client.hang_up()  # all at once: what waits below may be cancelled
+        for client in clients.values():
+            await client.close()
+
+    async def _answered(self, ask: Callable[[], T]) -> T:
+        """What the stores answer, however long that takes."""
+        while True:
+            try:
+                return await self._loop.run_in_executor(self._asking, ask)
+            except (QueryError, NotStoredError, BufferFullError) as error:
+                log.warning("stores do not answer a controller: %s", error)
+                await asyncio.sleep(AGAIN_S)

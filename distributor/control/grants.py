@@ -1,0 +1,292 @@
+"""Which replica writes which flow, as the controller in charge decides it.
+
+All replicas have all flows, and are ready to write each; of each flow one may. What is decided is
+kept by the stores before it is said: the next controller goes on from there, and disturbs nobody.
+Numbers of flows and epochs of writers begin with the epoch of the controller that gives them, so
+none comes again, whatever an older controller still does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, assert_never
+
+from dafka.protocol.events import Woke
+from dafka.protocol.machine import earliest
+from distributor.control.events import SessionEnd
+from distributor.control.messages import (
+    AllowWrites,
+    CreateFlow,
+    InitializationComplete,
+    Schedule,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from distributor.control.messages import CreateInstance, Flow, StateCommand
+
+NUMBERS = 1 << 20
+"""How many numbers of flows, and epochs of writers, a controller has to give."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wished:
+    """A flow that is wanted.
+
+    Attributes:
+        flow: What it is.
+        writer: Which replica may write; empty if none does yet.
+        epoch: Under which; 0 if none does yet.
+    """
+
+    flow: Flow
+    writer: str = ""
+    epoch: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What a controller has decided, as the stores keep it.
+
+    Attributes:
+        epoch: The controller's.
+        version: How many times it has changed its mind.
+        flows: By number, in order.
+    """
+
+    epoch: int
+    version: int
+    flows: Mapping[int, Wished]
+
+
+NO_WISHES = Wishes(0, 0, {})
+"""Before the first controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantSettings:
+    """When a grant moves.
+
+    Attributes:
+        gone_ms: So long after its connection has ended a replica is taken for gone.
+        unseen_ms: So long a replica may take to be there when a controller begins.
+        rest_ms: So long one that was stuck is given nothing new.
+    """
+
+    gone_ms: int = 500
+    unseen_ms: int = 3_000
+    rest_ms: int = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFound:
+    """Event: a replica has answered, and its session goes on."""
+
+    replica: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLost:
+    """Event: a replica's session is over.
+
+    Attributes:
+        replica: Whose.
+        why: If it is because of the replica it is taken for gone at once, and if its flows stood
+            still, it rests. A connection alone may come back, and to what is written does nothing.
+    """
+
+    replica: str
+    why: SessionEnd = SessionEnd.CLOSED
+
+
+@dataclass(frozen=True, slots=True)
+class WishesKept:
+    """Event, answers `KeepWishes`: enough stores have them."""
+
+
+GrantEvent = ReplicaFound | ReplicaLost | WishesKept | Woke
+
+
+@dataclass(frozen=True, slots=True)
+class KeepWishes:
+    """Effect: let the stores keep this; nothing of it is said before they do."""
+
+    wishes: Wishes
+
+
+@dataclass(frozen=True, slots=True)
+class BeginReplica:
+    """Effect: begin anew towards a replica, with this and nothing else."""
+
+    replica: str
+    window: tuple[StateCommand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TellReplica:
+    """Effect: want this of a replica, too."""
+
+    replica: str
+    command: StateCommand
+
+
+GrantEffect = KeepWishes | BeginReplica | TellReplica
+
+
+class GrantMachine:
+    """One controller in charge.
+
+    Args:
+        epoch: In which it is.
+        instance: Whose flows these are.
+        flows: Those that are wanted.
+        replicas: Those that there are.
+        kept: What the stores have kept.
+        settings: Times.
+        now_ms: When it begins.
+    """
+
+    def __init__(
+        self,
+        epoch: int,
+        instance: CreateInstance,
+        flows: Sequence[Flow],
+        replicas: Sequence[str],
+        kept: Wishes,
+        settings: GrantSettings,
+        now_ms: int,
+    ) -> None:
+        self._epoch, self._instance = epoch, instance
+        self._settings = settings
+        self._there: set[str] = set()
+        self._gone_ms = dict.fromkeys(replicas, now_ms + settings.unseen_ms)
+        """Of those that are not there, when they are taken for gone."""
+        self._unseen = {*replicas}
+        """Those that have not been there yet: what nobody writes waits for them, as it is spread
+        over those that are there."""
+        self._rests_ms: dict[str, int] = {}
+        """Until when those that were stuck are given nothing."""
+        self._begun: set[str] = set()
+        """Replicas that are told what is wanted."""
+        self._given = 0
+        """How many numbers and epochs it has given."""
+        self.kept = kept
+        """What the stores have."""
+        self.wishes = self._beginning(kept, flows, replicas)
+        """What it wants; not said yet where it is not what the stores have."""
+        self._keeping = True
+
+    def begin(self) -> list[GrantEffect]:
+        """What to do first: to say in whose epoch this is."""
+        return [KeepWishes(self.wishes)]
+
+    def handle(self, event: GrantEvent, now_ms: int) -> list[GrantEffect]:
+        """Take one event in; see `Machine`."""
+        effects: list[GrantEffect] = []
+        match event:
+            case ReplicaFound():
+                self._there.add(event.replica)
+                self._unseen.discard(event.replica)
+                self._gone_ms.pop(event.replica, None)
+            case ReplicaLost():
+                self._lose(event, now_ms)
+            case WishesKept():
+                effects = self._say()
+            case Woke():
+                pass
+            case _:
+                assert_never(event)
+        return effects + self._decide(now_ms)
+
+    def wakeup_ms(self) -> int | None:
+        """When a replica that is not there is taken for gone, or one has rested."""
+        writers = {wished.writer for wished in self.wishes.flows.values()}
+        needy = writers & {"", *self._gone_ms}
+        if self._keeping or not needy:
+            return None
+        if self._there - self._rests_ms.keys():
+            awaited = self._unseen if "" in needy else ()
+            return earliest(*(self._gone_ms[name] for name in {*awaited, *needy} if name))
+        return earliest(*(self._rests_ms[name] for name in self._there))
+
+    def check(self) -> None:
+        """Assert that numbers rise, and that what is said is what the stores have."""
+        assert list(self.wishes.flows) == sorted(self.wishes.flows)
+        epochs = [wished.epoch for wished in self.wishes.flows.values() if wished.writer]
+        assert len(epochs) == len({*epochs})
+        assert all(epochs)
+        assert self._keeping == (self.kept != self.wishes)
+
+    def _beginning(self, kept: Wishes, flows: Sequence[Flow], replicas: Sequence[str]) -> Wishes:
+        """What was wanted, without what is not any more, and with what is new."""
+        left = dict.fromkeys(flows)
+        wanted: dict[int, Wished] = {}
+        for number, wished in kept.flows.items():
+            if wished.flow in left:
+                del left[wished.flow]
+                known = wished.writer in replicas
+                wanted[number] = wished if known else Wished(wished.flow)
+        for flow in left:
+            wanted[self._number()] = Wished(flow)
+        return Wishes(self._epoch, 0, wanted)
+
+    def _number(self) -> int:
+        self._given += 1
+        assert self._given < NUMBERS
+        return self._epoch * NUMBERS + self._given
+
+    def _lose(self, lost: ReplicaLost, now_ms: int) -> None:
+        self._there.discard(lost.replica)
+        if lost.why is SessionEnd.STALLED:
+            self._rests_ms[lost.replica] = now_ms + self._settings.rest_ms
+        at_once = lost.why in (SessionEnd.STALLED, SessionEnd.SILENT)
+        wait_ms = 0 if at_once else self._settings.gone_ms
+        self._gone_ms.setdefault(lost.replica, now_ms + wait_ms)
+
+    def _decide(self, now_ms: int) -> list[GrantEffect]:
+        """Give what nobody writes to somebody who is there."""
+        if self._keeping:
+            return []
+        self._rests_ms = {one: at for one, at in self._rests_ms.items() if now_ms < at}
+        able = self._there - self._rests_ms.keys()
+        gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
+        self._unseen -= gone
+        loads = Counter(wished.writer for wished in self.wishes.flows.values())
+        flows = dict(self.wishes.flows)
+        for number, wished in flows.items():
+            if able and (wished.writer in gone or not (wished.writer or self._unseen)):
+                writer = min(able, key=lambda name: (loads[name], name))
+                loads[writer] += 1
+                flows[number] = replace(wished, writer=writer, epoch=self._number())
+        if flows == self.wishes.flows:
+            return []
+        self.wishes = Wishes(self._epoch, self.wishes.version + 1, flows)
+        self._keeping = True
+        return [KeepWishes(self.wishes)]
+
+    def _say(self) -> list[GrantEffect]:
+        """Say what the stores have now: what is given, and to whom nothing is given any more."""
+        before, self.kept, self._keeping = self.kept, self.wishes, False
+        effects: list[GrantEffect] = []
+        stripped: set[str] = set()
+        given: list[TellReplica] = []
+        for number, wished in self.kept.flows.items():
+            old = before.flows.get(number)
+            if wished.writer and wished != old:
+                given.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
+                stripped |= {old.writer} if old is not None and old.writer else set()
+        fresh = (stripped & self._begun) | ({*self._gone_ms, *self._there} - self._begun)
+        for name in sorted(fresh):
+            self._begun.add(name)
+            effects.append(BeginReplica(name, self._window(name)))
+        return [*effects, *(one for one in given if one.replica not in fresh)]
+
+    def _window(self, replica: str) -> tuple[StateCommand, ...]:
+        commands: list[StateCommand] = [self._instance]
+        for number, wished in self.kept.flows.items():
+            commands += [CreateFlow(number, wished.flow, {}), Schedule(number)]
+            if wished.writer == replica:
+                commands.append(AllowWrites(number, wished.epoch))
+        return (*commands, InitializationComplete())

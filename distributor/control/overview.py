@@ -1,0 +1,103 @@
+"""What a controller in charge knows of its flows and replicas, for people and scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from distributor.control.controller import ControllerState
+from distributor.control.messages import FlowStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from distributor.control.controller import ControllerMachine
+    from distributor.control.grants import Wishes
+    from distributor.control.reports import FlowReport
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledFlowRow:
+    """A flow, as `--json` tells it.
+
+    Attributes:
+        flow: Its number.
+        source: Where it copies from.
+        target: Its preferred target.
+        level: Which it crosses.
+        kind: What it copies.
+        writer: Which replica may write; empty if none does.
+        epoch: Under which.
+        state: What the writer says that it does; empty if it has not said.
+        ready: How many others could write at once.
+    """
+
+    flow: int
+    source: str
+    target: str
+    level: int
+    kind: str
+    writer: str
+    epoch: int
+    state: str
+    ready: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrivenReplicaRow:
+    """A replica, as `--json` tells it.
+
+    Attributes:
+        replica: Its name.
+        session: How far the controller has come with it.
+        writing: How many flows it says that it writes.
+        ready: How many it could write at once.
+        failed: How many cannot run there.
+        last_end: Why its last session has ended.
+    """
+
+    replica: str
+    session: str
+    writing: int
+    ready: int
+    failed: int
+    last_end: str
+
+
+def flow_rows(
+    wishes: Wishes, machines: Mapping[str, ControllerMachine]
+) -> Iterator[ControlledFlowRow]:
+    """What is wanted, and what replicas say of it."""
+    for number, wished in wishes.flows.items():
+        said = {name: _reports(machine).get(number) for name, machine in machines.items()}
+        writer = said.get(wished.writer)
+        link = wished.flow.link
+        yield ControlledFlowRow(
+            flow=number,
+            source=link.source,
+            target=link.target,
+            level=link.level,
+            kind=wished.flow.kind.value,
+            writer=wished.writer,
+            epoch=wished.epoch,
+            state=writer.status.value if writer is not None and writer.status is not None else "",
+            ready=sum(one is not None and one.status is FlowStatus.WARM for one in said.values()),
+        )
+
+
+def replica_row(name: str, machine: ControllerMachine, last_end: str) -> DrivenReplicaRow:
+    """What one replica says of all flows."""
+    statuses = [one.status for one in _reports(machine).values()]
+    return DrivenReplicaRow(
+        replica=name,
+        session=machine.state.value,
+        writing=statuses.count(FlowStatus.WRITING),
+        ready=statuses.count(FlowStatus.WARM),
+        failed=statuses.count(FlowStatus.FAILED),
+        last_end=last_end,
+    )
+
+
+def _reports(machine: ControllerMachine) -> Mapping[int, FlowReport]:
+    """What a replica has said; nothing if its session is over."""
+    return machine.reports.flows if machine.state is ControllerState.ACTIVE else {}

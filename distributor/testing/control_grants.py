@@ -1,0 +1,310 @@
+"""Controllers that decide which replica writes, as replicas, streams and stores fail.
+
+The machine is that of `distributor.control.grants`, in front of those that `testing.control` has.
+Replicas and controllers die, freeze and get stuck, stores are away; a controller that is not in
+charge any more goes on until it hears of that. Nothing is said before the stores have it, and no
+epoch of a writer comes twice. In the end each flow is written by a replica that is there, who takes
+office then disturbs nobody, and without controllers copying goes on.
+
+python -m distributor.testing.control_grants --seed 17 --count 100
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from dafka.protocol.events import Woke
+from dafka.testing.seeds import run_seeds
+from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.events import EndStream, SessionEnd, StreamEnded
+from distributor.control.grants import (
+    NO_WISHES,
+    BeginReplica,
+    GrantMachine,
+    GrantSettings,
+    KeepWishes,
+    ReplicaFound,
+    ReplicaLost,
+    TellReplica,
+    WishesKept,
+)
+from distributor.control.messages import AllowWrites, FlowStatus
+from distributor.testing.control import ControlRun
+from distributor.testing.control_controllers import INSTANCE, SimController
+from distributor.testing.control_replicas import PARTITIONS, SimReplica, flow_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from distributor.control.events import ControllerEffect, ControllerEvent
+    from distributor.control.grants import GrantEffect, GrantEvent, Wishes
+    from distributor.control.messages import Flow, StateCommand
+    from distributor.testing.control_streams import SimStream
+
+AGAIN_MS = 300
+"""When stores are asked again that were away."""
+
+GRANTS = GrantSettings(gone_ms=200, unseen_ms=1_000, rest_ms=3_000)
+
+REPLACED_MS_MAX = 4_000
+"""How long it may take until another replica writes: sessions are lost after a second."""
+
+TROUBLES = (
+    *("cut", "cut", "freeze", "thaw", "thaw", "stick", "free", "free", "crash", "boot", "boot"),
+    *("depose", "die", "suspend", "wake", "wake", "away", "back", "back"),
+)
+
+
+class SimStores:
+    """What controllers have had kept."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.latest = NO_WISHES
+        self.given: dict[int, tuple[int, str]] = {}
+        """Of every epoch of a writer, the flow and the replica."""
+
+    def keep(self, wishes: Wishes) -> None:
+        """Take something in; what is older than what is there is kept, too, and never read."""
+        for number, wished in wishes.flows.items():
+            if wished.epoch:
+                what = number, wished.writer
+                known = self.given.setdefault(wished.epoch, what)
+                assert known == what, f"epoch {wished.epoch} is given for {known} and {what}"
+        if (wishes.epoch, wishes.version) > (self.latest.epoch, self.latest.version):
+            self.latest = wishes
+
+
+class SimGovernor(SimController):
+    """A controller that decides by itself."""
+
+    stores: SimStores
+    flows: Sequence[Flow]
+    grants: GrantMachine
+
+    def take_office(self) -> None:
+        """Start, with an epoch of its own, and go on from what the stores keep."""
+        self._desired.epoch += 1
+        self.epoch = self._desired.epoch
+        self.machines = {}
+        self._streams.clear()
+        self._active: set[str] = set()
+        self._ends: dict[str, SessionEnd] = {}
+        now_ms = self.world.now_ms
+        self.grants = GrantMachine(
+            self.epoch, INSTANCE, self.flows, [*self._replicas], self.stores.latest, GRANTS, now_ms
+        )
+        self.start()
+        self._perform(self.grants.begin())
+
+    def turn(self) -> None:
+        """Let the machines do what is due."""
+        super().turn()
+        due_ms = self.grants.wakeup_ms()
+        if self.alive and due_ms is not None and due_ms <= self.world.now_ms:
+            self._hear(Woke())
+
+    def told(self, stream: SimStream, event: ControllerEvent) -> None:
+        """Something comes from a replica; not of what was before it was begun with anew."""
+        if stream is self._streams.get(stream.replica.name):
+            super().told(stream, event)
+
+    def _handle(self, replica: str, event: ControllerEvent) -> None:
+        if isinstance(event, StreamEnded):
+            self._ends[replica] = event.why
+        super()._handle(replica, event)
+        active = self.machines[replica].state is ControllerState.ACTIVE
+        if active == (replica in self._active) or not self.alive:
+            return
+        if active:
+            self._active.add(replica)
+            self._hear(ReplicaFound(replica))
+        else:
+            self._active.discard(replica)
+            self._hear(ReplicaLost(replica, self._ends[replica]))
+
+    def _do(self, replica: str, effect: ControllerEffect) -> None:
+        if isinstance(effect, EndStream):
+            self._ends[replica] = effect.why
+        super()._do(replica, effect)
+
+    def _hear(self, event: GrantEvent) -> None:
+        self._perform(self.grants.handle(event, self.world.now_ms))
+        self.grants.check()
+
+    def _perform(self, effects: Sequence[GrantEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case KeepWishes():
+                    self._later(partial(self._write, effect.wishes))
+                case BeginReplica():
+                    self._begin(effect)
+                case TellReplica():
+                    self._say(effect.replica, effect.command)
+                case _:
+                    assert_never(effect)
+
+    def _begin(self, effect: BeginReplica) -> None:
+        name = effect.replica
+        before = self._streams.pop(name, None)
+        if before is not None:
+            before.to_replica(StreamEnded(before.there))
+        self._active.discard(name)
+        self.machines[name] = ControllerMachine(self.name, self.epoch, name, self._settings)
+        for command in effect.window:
+            self._say(name, command)
+
+    def _say(self, replica: str, command: StateCommand) -> None:
+        if isinstance(command, AllowWrites):
+            kept = self.stores.given.get(command.epoch)
+            assert kept == (command.flow, replica), "a grant is said that is not kept"
+        self.want(replica, command)
+
+    def _later(self, action: Callable[[], None], wait_ms: int = 0) -> None:
+        """Do something after a while, whether awake or not: it is on its way, and may be lost."""
+        self.world.after(wait_ms + self.world.delay_ms(), action)
+
+    def _write(self, wishes: Wishes) -> None:
+        if self.stores.away:
+            if self.alive and wishes.epoch == self.epoch:
+                self._later(partial(self._write, wishes), AGAIN_MS)
+            return
+        self.stores.keep(wishes)
+        incarnation = self.incarnation
+
+        def kept() -> None:
+            if self.incarnation == incarnation and self.grants.wishes == wishes:
+                self._hear(WishesKept())
+
+        self._later(partial(self.when_awake, kept))
+
+
+class GrantRun(ControlRun):
+    """One seed."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.stores = SimStores()
+        self.flows = [flow_of(number) for number in range(self.chance.randint(1, 5))]
+        self.replicas.append(SimReplica(self.world, "r3", self.settings, self.records))
+        governors = [
+            SimGovernor(self.world, name, self.settings, self.desired, self.replicas, self.records)
+            for name in ("c1", "c2")
+        ]
+        for one in governors:
+            one.stores, one.flows = self.stores, self.flows
+        self.controllers = [*governors]
+
+    def happen(self) -> None:
+        """Let something go wrong."""
+        for partition in PARTITIONS:
+            self.records.source[partition] += self.chance.randint(0, 4)
+        what = self.chance.choice(TROUBLES)
+        match what:
+            case "away" | "back":
+                self.stores.away = what == "away"
+            case "die":
+                self.chance.choice(self.controllers).crash()
+            case "depose" if self.stores.away:
+                pass  # what is kept cannot be read
+            case _:
+                self._trouble(what)
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong."""
+        self.stores.away = False
+        super().heal()
+
+    def _missing(self) -> str | None:
+        governor = self.governor
+        assert governor is not None, "who is in charge has stopped"
+        for number, wished in self.stores.latest.flows.items():
+            able = [one for one in self.replicas if one.alive and not one.stuck]
+            if wished.writer not in [one.name for one in able]:
+                return f"nobody writes flow {number} who could"
+            for replica in able:
+                run = replica.machine.table.runs.get(number)
+                epoch = wished.epoch if replica.name == wished.writer else 0
+                status = FlowStatus.WRITING if epoch else FlowStatus.WARM
+                if run is None or (run.wanted.epoch, run.status) != (epoch, status):
+                    return f"{replica.name} does not do with flow {number} what is wanted"
+        return next(self._lagging(), None)
+
+    def _lagging(self) -> Iterator[str]:
+        for flow in self.flows:
+            if self.records.target(flow) != self.records.source:
+                yield f"flow {flow.share} does not copy"
+
+    def disturb_nothing(self) -> None:
+        """Let another controller take office that knows what is kept."""
+        before = [self._undisturbed(replica) for replica in self.replicas]
+        wanted = self.stores.latest.flows
+        for one in self.controllers:
+            one.crash()
+        self.take_office(self.chance.choice(self.controllers))
+        self.world.run_until(self.world.now_ms + 2 * GRANTS.unseen_ms)
+        self.settle()
+        after = [self._undisturbed(replica) for replica in self.replicas]
+        assert after == before, "flows were begun anew, or told the same again"
+        assert self.stores.latest.flows == wanted, "what works was not left alone"
+
+    def lose(self, what: str) -> None:
+        """Let a replica that writes die or get stuck for good: others write instead, soon."""
+        writers = {wished.writer for wished in self.stores.latest.flows.values()}
+        able = [one for one in self.replicas if one.alive and not one.stuck]
+        lost = self.chance.choice([one for one in able if one.name in writers])
+        self._trouble_replica(lost, what)
+        before_ms = self.world.now_ms
+        self.settle()
+        assert self.world.now_ms - before_ms < REPLACED_MS_MAX, f"{lost.name} was replaced late"
+
+    def leave_alone(self) -> None:
+        """Let all controllers die: whoever may write goes on."""
+        for controller in self.controllers:
+            controller.crash()
+        for partition in PARTITIONS:
+            self.records.source[partition] += 100
+        self.world.run_until(self.world.now_ms + 10_000)
+        behind = next(self._lagging(), None)
+        assert behind is None, f"without controllers {behind}"
+
+
+def run(seed: int) -> GrantRun:
+    """Run one seed.
+
+    Raises:
+        AssertionError: An invariant of ADR 39 does not hold.
+    """
+    one = GrantRun(seed)
+    for replica in one.replicas:
+        replica.boot()
+    one.take_office(one.controllers[0])
+    for _ in range(one.chance.randint(20, 150)):
+        pause_ms = one.chance.choice((0, 10, 100, 1_000))
+        one.world.run_until(one.world.now_ms + one.chance.randint(0, pause_ms))
+        one.happen()
+    one.heal()
+    one.settle()
+    one.disturb_nothing()
+    one.lose("stick")
+    one.lose("crash")
+    one.leave_alone()
+    return one
+
+
+def judged(seed: int) -> tuple[str, list[str]]:
+    """Run a seed; what came of it, and what was found wrong."""
+    one = run(seed)
+    counts = f"{len(one.flows)} flows, {one.offices} controllers, {len(one.stores.given)} grants"
+    return f"{counts}, {one.ends.total()} sessions ended", []
+
+
+def main() -> int:
+    """Run the seeds that the command line asks for."""
+    return run_seeds("distributor.testing.control_grants", "Who writes, by seed.", judged)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,146 @@
+"""A controller of replicas that are in this process, with a real store to agree by."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+
+import grpc
+import pytest
+
+from dafka.cluster import Cluster
+from distributor.control.controller_process import RunningController
+from distributor.control.grants import GrantSettings, Wishes
+from distributor.control.replica_server import ReplicaServer
+from distributor.control.wish_log import WishLog
+from distributor.errors import CommandError
+from tests.support.control_commands import flow_of, hello
+from tests.support.control_sessions import INSTANCE, Session, Works
+
+pytestmark = pytest.mark.net
+
+FLOWS = [flow_of(1), flow_of(2)]
+HASTY = GrantSettings(gone_ms=100, unseen_ms=2_000)
+
+
+class Site:
+    """One cluster, two replicas, and controllers as they are asked for."""
+
+    def __init__(self, pair, stack, ports):
+        self.cluster = Cluster.declared(pair.topology.clusters[0])
+        self.stack = stack
+        self.works = {name: Works() for name in ("r1", "r2")}
+        self.places = {
+            name: f"127.0.0.1:{port}" for name, port in zip(self.works, ports, strict=True)
+        }
+        self.replicas = {}
+        for name in self.works:
+            self.start(name)
+
+    def start(self, name):
+        self.replicas[name] = ReplicaServer(name, INSTANCE, self.places[name], self.works[name])
+        self.stack.callback(self.replicas[name].close)
+
+    def controller(self, **given):
+        given = {"grants": HASTY} | given
+        one = RunningController(self.cluster, INSTANCE, FLOWS, self.places, **given)
+        self.stack.callback(one.close)
+        return one
+
+    def writers(self):
+        """Who writes each flow, by what was opened at each replica."""
+        return sorted(
+            (work.flow.share, name)
+            for name, works in self.works.items()
+            for work in works.opened
+            if work.permitted and not work.closed
+        )
+
+    @property
+    def opened(self):
+        return sum(len(works.opened) for works in self.works.values())
+
+
+@pytest.fixture
+def site(pair, free_ports):
+    first = free_ports(2)
+    with pair.running(1), ExitStack() as stack:
+        yield Site(pair, stack, (first, first + 1))
+
+
+SPREAD = [(1, "r1"), (2, "r2")]
+
+
+def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until):
+    controller = site.controller()
+    until(lambda: site.writers() == SPREAD)
+    until(lambda: controller.page({})["flows"][0]["ready"] == 1)
+    page = controller.page({})
+    assert page["in_charge"]
+    assert [one["writer"] for one in page["flows"]] == ["r1", "r2"]
+    assert [one["session"] for one in page["replicas"]] == ["active", "active"]
+    assert (controller.unready(), controller.unwell(), controller.join(0)) == ("", "", False)
+    site.replicas["r1"].close()
+    until(lambda: site.writers() == [(1, "r2"), (2, "r2")])
+    until(lambda: controller.unready() == "no session with r1")
+    site.start("r1")
+    until(lambda: controller.unready() == "")
+    assert site.writers() == [(1, "r2"), (2, "r2")]
+
+
+def test_another_one_takes_over_and_disturbs_nobody(site, until):
+    first, second = site.controller(), site.controller()
+    until(lambda: site.writers() == SPREAD)
+    one, other = sorted((first, second), key=lambda one: not one.epoch)
+    assert other.unready() == ""
+    assert other.page({}) == {"in_charge": False, "epoch": 0, "flows": [], "replicas": []}
+    opened, epoch = site.opened, one.epoch
+    one.close()
+    until(lambda: other.epoch > epoch)
+    until(lambda: other.unready() == "")
+    assert (site.writers(), site.opened) == (SPREAD, opened)
+    other.close()
+    assert site.writers() == SPREAD, "replicas go on without"
+
+
+def test_who_is_refused_ends(site, until):
+    with grpc.insecure_channel(site.places["r1"]) as channel:
+        later = Session(channel)
+        later.begin(greeting=hello(epoch=10**6))
+        later.pong(1)
+        controller = site.controller()
+
+        def ended():
+            try:
+                return controller.join(0.1)
+            except CommandError as error:
+                return "epoch 1000000 is in charge" in str(error)
+
+        until(ended)
+        assert "in charge" in controller.unwell()
+
+
+def test_stores_that_have_forgotten_whose_epoch_it_is_are_said(site, until):
+    with closing(WishLog(site.cluster)) as kept:
+        kept.write(Wishes(10**6, 0, {}))
+    controller = site.controller()
+
+    def ended():
+        try:
+            return controller.join(0.1)
+        except CommandError as error:
+            return "their disks are not those" in str(error)
+
+    until(ended)
+
+
+def test_stores_that_are_away_are_waited_for(pair, free_ports, until, caplog):
+    first = free_ports(2)
+    with ExitStack() as stack:
+        site = Site(pair, stack, (first, first + 1))
+        with pair.running(1):
+            controller = site.controller()
+            until(lambda: site.writers() == SPREAD)
+        site.replicas["r1"].close()
+        until(lambda: "stores do not answer a controller" in caplog.text or not controller.epoch)
+        with pair.running(1):
+            until(lambda: site.writers() == [(1, "r2"), (2, "r2")])

@@ -1,0 +1,195 @@
+"""Flows at work: what a link is made to do by its terms, and what of that is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.node.loop import NodeFailedError
+from distributor.control import flow_thread as module
+from distributor.control.events import (
+    Configure,
+    FlowChanged,
+    FlowMoved,
+    FlowStopped,
+    FlowTerms,
+    StartFlow,
+    SteerFlow,
+    StopFlow,
+)
+from distributor.control.flow_thread import FlowThread, FlowThreads
+from distributor.control.messages import Flow, FlowKind, FlowStatus
+from distributor.errors import PlanError
+from distributor.link.progress import LinkProgress
+from tests.support.control_commands import A, flow_of
+from tests.support.control_sessions import Works
+from topology import plan
+
+SUSPENDED = FlowTerms({})
+READY = FlowTerms({}, scheduled=True)
+ALLOWED = replace(READY, epoch=3)
+FLOW = flow_of(1)
+WARM = FlowChanged(1, FlowStatus.WARM, 0)
+WRITING = FlowChanged(1, FlowStatus.WRITING, 3)
+
+
+class Told(list):
+    """What flows have told, in order."""
+
+    @property
+    def statuses(self):
+        return [one for one in self if isinstance(one, FlowChanged)]
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def works():
+    return Works()
+
+
+@pytest.fixture
+def flows(works, told):
+    """Flows that tell how far they are very often."""
+    threads = FlowThreads(works, told.append)
+    threads.perform(Configure({"report_interval_ms": 50}))
+    yield threads
+    threads.close()
+
+
+def test_a_flow_becomes_what_its_terms_say(flows, works, told, until):
+    flows.perform(StartFlow(1, FLOW, SUSPENDED))
+    until(lambda: told == [FlowChanged(1, FlowStatus.SUSPENDED, 0)])
+    assert works.opened == []
+    flows.perform(SteerFlow(1, READY))
+    until(lambda: told.statuses[-1] == WARM)
+    assert (works.last.flow, works.last.permitted) == (FLOW, False)
+    flows.perform(SteerFlow(1, ALLOWED))
+    until(lambda: told.statuses[-1] == WRITING)
+    assert works.last.permitted
+    flows.perform(SteerFlow(1, replace(ALLOWED, epoch=4)))
+    until(lambda: told.statuses[-1] == replace(WRITING, epoch=4))
+    assert len(works.opened) == 1
+    flows.perform(SteerFlow(1, SUSPENDED))
+    until(lambda: told.statuses[-1] == FlowChanged(1, FlowStatus.SUSPENDED, 0))
+    assert works.last.closed
+    flows.perform(StopFlow(1))
+    until(lambda: told[-1] == FlowStopped(1))
+    flows.ended(1)
+
+
+def test_a_grant_that_is_taken_back_ends_the_link_that_writes(flows, works, told, until):
+    flows.perform(StartFlow(1, FLOW, ALLOWED))
+    until(lambda: told == [WRITING])
+    flows.perform(SteerFlow(1, READY))
+    until(lambda: told.statuses[-1] == WARM)
+    assert FlowChanged(1, FlowStatus.DRAINING, 0) in told
+    assert [(one.permitted, one.closed) for one in works.opened] == [(True, True), (False, False)]
+
+
+def test_what_is_taken_back_and_given_again_is_told_again(works, told, until):
+    thread = FlowThread(StartFlow(1, FLOW, ALLOWED), works, told.append, 60_000)
+    until(lambda: told == [WRITING])
+    thread.steer(ALLOWED)
+    until(lambda: told == [WRITING, WRITING])
+    thread.stop()
+    thread.join()
+    assert told[-1] == FlowStopped(1)
+
+
+def test_how_far_it_is_is_told_when_it_is_further(flows, works, told, until):
+    flows.perform(StartFlow(1, FLOW, ALLOWED))
+    until(lambda: works.opened)
+    works.last.progress = LinkProgress({A: 3}, {A: 2}, {A: 1})
+    until(lambda: told[-1] == FlowMoved(1, {A: 3}, {A: 2}, {A: 1}))
+    count = len(told)
+    works.last.progress = LinkProgress({A: 3}, {A: 2}, {A: 1})
+    turns = works.last.turned_ms = 5
+    assert not flows.turned_since(turns)
+    assert flows.turned_since(turns - 1)
+    flows.perform(SteerFlow(1, ALLOWED))
+    until(lambda: len(told) == count + 1)
+    assert told[-1] == WRITING
+
+
+def test_a_flow_that_cannot_run_says_why_and_is_tried_again(works, told, until, caplog):
+    works.refusal = PlanError("no such cluster")
+    thread = FlowThread(StartFlow(1, FLOW, ALLOWED), works, told.append, 10, retry_ms=30)
+    failed = FlowChanged(1, FlowStatus.FAILED, 0, "no such cluster")
+    until(lambda: told == [failed])
+    assert thread.unready() == "no such cluster"
+    assert thread.unwell() == ""
+    assert thread.turned_since(2**62), "what has no loop does not stand still"
+    works.refusal = None
+    until(lambda: told == [failed, WRITING])
+    works.last.failure = MisuseError("port taken")
+    until(lambda: told[2:] == [replace(failed, reason="port taken"), WRITING])
+    assert works.opened[0].closed
+    assert "flow cannot run" in caplog.text
+    thread.stop()
+    thread.join()
+
+
+def test_what_is_not_scheduled_any_more_has_not_failed(works, told, until):
+    works.refusal = PlanError("no such cluster")
+    thread = FlowThread(StartFlow(1, FLOW, ALLOWED), works, told.append, 10)
+    until(lambda: told)
+    thread.steer(SUSPENDED)
+    until(lambda: told[-1] == FlowChanged(1, FlowStatus.SUSPENDED, 0))
+    thread.stop()
+    thread.join()
+
+
+def test_what_must_not_be_is_complained_of(flows, works, told, until):
+    works.refusal = RuntimeError("broken")
+    flows.perform(StartFlow(1, FLOW, ALLOWED))
+
+    def complains():
+        try:
+            return flows.check()
+        except NodeFailedError as error:
+            return "broken" in str(error)
+
+    until(complains)
+
+
+def test_it_says_what_is_wrong_with_any_flow(flows, works, until):
+    assert (flows.unwell(), flows.unready()) == ("", "")
+    flows.perform(StartFlow(1, FLOW, READY))
+    until(lambda: flows.unready() == "it may not write")
+    assert flows.unwell() == ""
+
+
+@pytest.mark.parametrize(("wanted", "interval_ms"), [(None, 500), (1, 50), (10**6, 60_000)])
+def test_how_often_it_is_told_is_bounded(flows, works, wanted, interval_ms):
+    flows.perform(StartFlow(1, FLOW, SUSPENDED))
+    flows.perform(Configure({} if wanted is None else {"report_interval_ms": wanted}))
+    flows.perform(StartFlow(2, FLOW, SUSPENDED))
+    assert {one.interval_ms for one in flows._threads.values()} == {interval_ms}
+
+
+def test_which_flows_can_run(pair):
+    (link, _) = plan(pair.topology).links
+    for flow, why in (
+        (Flow(link, FlowKind.OFFSETS), "of records so far, not of offsets"),
+        (Flow(link, FlowKind.RECORDS, 1, 4), "not one of 4 shares"),
+        (Flow(replace(link, source="c9"), FlowKind.RECORDS), "has no cluster 'c9'"),
+    ):
+        with pytest.raises(PlanError, match=why):
+            module.opened(pair.topology, flow, permitted=False)
+
+
+@pytest.mark.net
+def test_a_flow_is_a_link(pair, until):
+    (link, _) = plan(pair.topology).links
+    with pair.running():
+        work = module.opened(pair.topology, Flow(link, FlowKind.RECORDS), permitted=False)
+        try:
+            until(lambda: work.unready() == "")
+        finally:
+            work.close()

@@ -1,0 +1,274 @@
+"""Which replica writes which flow: kept before it is said, moved from who is gone, never twice."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dafka.protocol.events import Woke
+from distributor.control.events import SessionEnd
+from distributor.control.grants import (
+    NO_WISHES,
+    NUMBERS,
+    BeginReplica,
+    GrantMachine,
+    GrantSettings,
+    KeepWishes,
+    ReplicaFound,
+    ReplicaLost,
+    TellReplica,
+    WishesKept,
+)
+from distributor.control.messages import (
+    AllowWrites,
+    CreateFlow,
+    InitializationComplete,
+    Schedule,
+)
+from distributor.testing.control_replicas import flow_of
+from tests.support.control_commands import INSTANCE
+
+FLOWS = [flow_of(number) for number in range(3)]
+REPLICAS = ("r1", "r2", "r3")
+SETTINGS = GrantSettings()
+FIRST = NUMBERS + 1
+"""The first number that the first controller gives."""
+
+
+class Office:
+    """A controller in charge, and what it has had kept and said."""
+
+    def __init__(self, epoch=1, kept=NO_WISHES, flows=FLOWS, replicas=REPLICAS, now_ms=0):
+        self.now_ms = now_ms
+        self.keeping = []
+        self.kept = [kept]
+        self.windows = {}
+        self.told = []
+        self.machine = GrantMachine(epoch, INSTANCE, flows, replicas, kept, SETTINGS, now_ms)
+        self._do(self.machine.begin())
+
+    def _do(self, effects):
+        for effect in effects:
+            match effect:
+                case KeepWishes():
+                    assert not self.keeping, "one at a time"
+                    self.keeping.append(effect.wishes)
+                case BeginReplica():
+                    self.windows[effect.replica] = effect.window
+                    self._judge(effect.replica, effect.window)
+                case TellReplica():
+                    self.told.append((effect.replica, effect.command))
+                    self._judge(effect.replica, [effect.command])
+        self.machine.check()
+
+    def _judge(self, replica, commands):
+        for command in commands:
+            if isinstance(command, AllowWrites):
+                wished = self.kept[-1].flows[command.flow]
+                assert (wished.writer, wished.epoch) == (replica, command.epoch), "not kept"
+
+    def hear(self, *events, later_ms=0):
+        self.now_ms += later_ms
+        for event in events:
+            self._do(self.machine.handle(event, self.now_ms))
+        return self
+
+    def keep(self):
+        """Let the stores keep what is to be kept, until nothing is."""
+        while self.keeping:
+            self.kept.append(self.keeping.pop())
+            self.hear(WishesKept())
+        return self
+
+    @property
+    def writers(self):
+        return [wished.writer for wished in self.kept[-1].flows.values()]
+
+
+def running(*replicas):
+    """A controller with these replicas, of which the first writes all."""
+    office = Office(replicas=replicas).keep().hear(ReplicaFound(replicas[0]))
+    office.hear(Woke(), later_ms=SETTINGS.unseen_ms).keep()
+    office.hear(*map(ReplicaFound, replicas[1:])).keep()
+    office.start_ms = office.now_ms
+    return office
+
+
+def test_all_replicas_have_all_flows_and_none_writes_before_the_stores_know():
+    office = Office()
+    assert office.windows == {}
+    assert office.keeping[0].epoch == 1
+    office.keep()
+    created = [CreateFlow(FIRST + one, flow, {}) for one, flow in enumerate(FLOWS)]
+    expected = [INSTANCE]
+    for one in created:
+        expected += [one, Schedule(one.number)]
+    assert office.windows == dict.fromkeys(REPLICAS, (*expected, InitializationComplete()))
+    office.hear(ReplicaFound("r1"))
+    office.hear(Woke(), later_ms=SETTINGS.unseen_ms)
+    assert office.told == []
+    office.keep()
+    assert [replica for replica, _ in office.told] == ["r1"] * 3
+
+
+def test_flows_are_spread_over_those_that_are_there_within_the_time_for_that():
+    office = Office().keep().hear(*map(ReplicaFound, REPLICAS)).keep()
+    assert office.writers == ["r1", "r2", "r3"]
+    office = Office().keep().hear(ReplicaFound("r1"), ReplicaFound("r3")).keep()
+    assert office.writers == ["", "", ""]
+    assert office.machine.wakeup_ms() == SETTINGS.unseen_ms
+    office.hear(Woke(), later_ms=SETTINGS.unseen_ms).keep()
+    assert office.writers == ["r1", "r3", "r1"]
+
+
+def test_one_that_is_gone_loses_what_it_may_write_to_one_that_is_there():
+    office = running("r1", "r2")
+    assert office.writers == ["r1"] * 3
+    office.hear(ReplicaLost("r1")).keep()
+    assert office.machine.wakeup_ms() == office.start_ms + SETTINGS.gone_ms
+    office.hear(Woke(), later_ms=SETTINGS.gone_ms - 1).keep()
+    assert office.writers == ["r1"] * 3
+    office.told.clear()
+    office.windows.clear()
+    office.hear(Woke(), later_ms=1).keep()
+    assert office.writers == ["r2"] * 3
+    assert {replica for replica, _ in office.told} == {"r2"}
+    assert [*office.windows] == ["r1"], "who has lost them is told so when it is back"
+    assert not any(isinstance(one, AllowWrites) for one in office.windows["r1"])
+    assert office.machine.wakeup_ms() is None
+    office.hear(ReplicaFound("r1")).keep()
+    assert office.writers == ["r2"] * 3, "what works is left alone"
+
+
+def test_one_that_is_back_in_time_goes_on():
+    office = running("r1", "r2").hear(ReplicaLost("r1")).hear(ReplicaFound("r1"), later_ms=400)
+    assert office.machine.wakeup_ms() is None
+    office.hear(Woke(), later_ms=10_000).keep()
+    assert office.writers == ["r1"] * 3
+
+
+def test_one_that_is_silent_loses_them_at_once():
+    office = running("r1", "r2").hear(ReplicaLost("r1", SessionEnd.SILENT)).keep()
+    assert office.writers == ["r2"] * 3
+    office.hear(ReplicaFound("r1"), ReplicaLost("r2", SessionEnd.SILENT)).keep()
+    assert office.writers == ["r1"] * 3
+
+
+def test_one_that_is_stuck_loses_them_at_once_and_rests():
+    office = running("r1", "r2").hear(ReplicaLost("r1", SessionEnd.STALLED)).keep()
+    assert office.writers == ["r2"] * 3
+    office.hear(ReplicaFound("r1"), ReplicaLost("r2"), Woke(), later_ms=1_000)
+    office.hear(Woke(), later_ms=1_000).keep()
+    assert office.writers == ["r2"] * 3, "nobody is there who can"
+    assert office.machine.wakeup_ms() == office.start_ms + SETTINGS.rest_ms
+    office.hear(Woke(), later_ms=SETTINGS.rest_ms).keep()
+    assert office.writers == ["r1"] * 3
+
+
+def test_who_takes_office_goes_on_from_what_is_kept_and_disturbs_nobody():
+    first = running("r1", "r2")
+    second = Office(epoch=5, kept=first.kept[-1], replicas=("r1", "r2")).keep()
+    assert second.writers == first.writers
+    assert [one for one in second.windows["r1"] if isinstance(one, AllowWrites)] == [
+        command for _, command in first.told
+    ]
+    assert second.machine.wakeup_ms() is None, "nobody is there who could write instead"
+    second.hear(ReplicaFound("r2"))
+    assert second.machine.wakeup_ms() == SETTINGS.unseen_ms
+    second.hear(Woke(), later_ms=SETTINGS.unseen_ms).keep()
+    assert second.writers == ["r2"] * 3
+
+
+def test_what_is_not_wanted_any_more_is_not_said_and_what_is_new_is():
+    kept = running("r1").kept[-1]
+    office = Office(epoch=2, kept=kept, flows=[*FLOWS[1:], flow_of(9)]).keep()
+    assert [wished.flow for wished in office.kept[-1].flows.values()] == [*FLOWS[1:], flow_of(9)]
+    assert [*office.kept[-1].flows] == [FIRST + 1, FIRST + 2, 2 * NUMBERS + 1]
+    assert office.writers == ["r1", "r1", ""]
+
+
+def test_a_replica_that_is_not_named_any_more_writes_nothing():
+    office = Office(epoch=2, kept=running("r1").kept[-1], replicas=("r2",)).keep()
+    assert office.writers == ["", "", ""]
+    assert [*office.windows] == ["r2"]
+
+
+def test_what_happens_while_the_stores_keep_something_is_decided_then():
+    office = Office(replicas=("r1", "r2")).keep().hear(ReplicaFound("r1"), ReplicaFound("r2"))
+    office.hear(ReplicaLost("r1"), Woke())
+    office.hear(Woke(), later_ms=5_000)
+    assert len(office.keeping) == 1
+    assert office.machine.wakeup_ms() is None
+    office.keep()
+    assert office.writers == ["r2"] * 3
+
+
+def test_without_flows_there_is_nothing_to_decide():
+    office = Office(flows=[]).keep().hear(ReplicaFound("r1"))
+    assert office.keeping == []
+    assert office.windows["r1"] == (INSTANCE, InitializationComplete())
+
+
+happenings = st.lists(
+    st.tuples(
+        st.sampled_from(["found", "lost", "stuck", "silent", "wait", "keep", "office"]),
+        st.sampled_from(REPLICAS),
+        st.integers(0, 4_000),
+    ),
+    max_size=60,
+)
+
+
+ENDS = {"lost": SessionEnd.CLOSED, "stuck": SessionEnd.STALLED, "silent": SessionEnd.SILENT}
+
+
+class Offices:
+    """Controllers one after the other, and which replicas the last one has."""
+
+    def __init__(self):
+        self.all = [Office()]
+        self.there = set()
+
+    @property
+    def last(self):
+        return self.all[-1]
+
+    def happen(self, what, replica, wait_ms):
+        match what:
+            case "found":
+                self.there.add(replica)
+                self.last.hear(ReplicaFound(replica))
+            case "lost" | "stuck" | "silent" if replica in self.there:
+                self.there.discard(replica)
+                self.last.hear(ReplicaLost(replica, ENDS[what]))
+            case "keep":
+                self.last.keep()
+            case "office":  # what the one before has still to keep is not kept any more
+                before = self.last
+                epoch = len(self.all) + 1
+                self.all.append(Office(epoch, before.kept[-1], now_ms=before.now_ms))
+                self.there = set()
+            case _:
+                self.last.hear(Woke(), later_ms=wait_ms)
+
+    def epochs(self):
+        """All that were given, each with what it was given for."""
+        for office in self.all:
+            for wishes in office.kept:
+                for number, wished in wishes.flows.items():
+                    if wished.epoch:
+                        yield wished.epoch, (number, wished)
+
+
+@given(happenings)
+def test_in_the_end_somebody_who_is_there_writes_and_no_epoch_comes_twice(happenings):
+    offices = Offices()
+    for one in happenings:
+        offices.happen(*one)
+    offices.last.keep().hear(Woke(), later_ms=60_000).keep()
+    if offices.there:
+        assert {*offices.last.writers} <= offices.there
+        assert offices.last.machine.wakeup_ms() is None
+    given = {}
+    for epoch, what in offices.epochs():
+        assert given.setdefault(epoch, what) == what

@@ -1,0 +1,54 @@
+"""What a controller knows of flows and replicas, as rows."""
+
+from __future__ import annotations
+
+from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.grants import Wished, Wishes
+from distributor.control.messages import FlowStatus
+from distributor.control.overview import (
+    ControlledFlowRow,
+    DrivenReplicaRow,
+    flow_rows,
+    replica_row,
+)
+from distributor.control.reports import FlowReport
+from tests.support.control_commands import SETTINGS, flow_of
+
+WISHES = Wishes(1, 0, {5: Wished(flow_of(1), "r1", 9), 6: Wished(flow_of(2))})
+
+
+class Told(ControllerMachine):
+    """A replica that has said what its flows do."""
+
+    def __init__(self, name, state=ControllerState.ACTIVE, **statuses):
+        super().__init__("c1", 1, name, SETTINGS)
+        self._told = state
+        for flow, status in statuses.items():
+            self.reports.flows[int(flow[1:])] = FlowReport({}, status=status)
+
+    @property
+    def state(self):
+        return self._told
+
+
+def test_flows_are_told_with_who_writes_and_who_could():
+    machines = {
+        "r1": Told("r1", f5=FlowStatus.WRITING, f6=FlowStatus.WARM),
+        "r2": Told("r2", f5=FlowStatus.WARM, f6=FlowStatus.FAILED),
+        "r3": Told("r3", ControllerState.WAITING, f5=FlowStatus.WARM),
+    }
+    about = {"source": "north", "target": "south", "level": 1, "kind": "records"}
+    assert [*flow_rows(WISHES, machines)] == [
+        ControlledFlowRow(flow=5, **about, writer="r1", epoch=9, state="writing", ready=1),
+        ControlledFlowRow(flow=6, **about, writer="", epoch=0, state="", ready=1),
+    ]
+    assert next(flow_rows(WISHES, {})).state == ""
+
+
+def test_replicas_are_told_with_what_they_say():
+    one = Told("r2", f5=FlowStatus.WARM, f6=FlowStatus.FAILED)
+    assert replica_row("r2", one, "stalled") == DrivenReplicaRow(
+        "r2", "active", writing=0, ready=1, failed=1, last_end="stalled"
+    )
+    away = Told("r3", ControllerState.CONNECTING, f5=FlowStatus.WRITING)
+    assert replica_row("r3", away, "closed").writing == 0

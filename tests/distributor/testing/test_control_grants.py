@@ -1,0 +1,144 @@
+"""Who writes, in the simulator; and that it finds faults put into what decides it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from distributor.control.events import SessionEnd
+from distributor.control.grants import (
+    NO_WISHES,
+    BeginReplica,
+    GrantMachine,
+    ReplicaLost,
+    TellReplica,
+    Wished,
+    WishesKept,
+)
+from distributor.control.messages import AllowWrites
+from distributor.testing.control_grants import SimStores, judged, run
+from tests.support.control_commands import flow_of
+from tests.support.seeds import assert_all_pass, broken_by, shown_by
+
+pytestmark = pytest.mark.sim
+
+SEEDS_MAX = 40
+"""Of which one has to show a fault."""
+
+
+def test_somebody_who_is_there_writes(seeds):
+    assert_all_pass(run, "distributor.testing.control_grants", seeds)
+
+
+def test_runs_have_what_can_go_wrong():
+    runs = [run(seed) for seed in range(8)]
+    ends = {end for one in runs for end in one.ends}
+    expected = {SessionEnd.CLOSED, SessionEnd.SILENT, SessionEnd.STALLED}
+    assert expected | {SessionEnd.SUPERSEDED, SessionEnd.STALE} <= ends
+    assert sum(len(one.stores.given) for one in runs) > 100
+    assert max(one.offices for one in runs) > 5
+    summary, problems = judged(3)
+    assert (problems, "controllers" in summary) == ([], True)
+
+
+def test_stores_see_an_epoch_that_comes_twice():
+    stores = SimStores()
+    one = replace(NO_WISHES, epoch=1, flows={1: Wished(flow_of(1), "r1", 7)})
+    stores.keep(one)
+    stores.keep(one)
+    with pytest.raises(AssertionError, match="epoch 7 is given"):
+        stores.keep(replace(one, flows={1: Wished(flow_of(1), "r2", 7)}))
+
+
+def said_at_once(decide=GrantMachine._decide):
+    def faulty(self, now_ms):
+        before = self.wishes.flows
+        effects = decide(self, now_ms)
+        for number, wished in self.wishes.flows.items():
+            if wished != before[number] and wished.writer in self._begun:
+                effects.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
+        return effects
+
+    return faulty
+
+
+def numbered_from_one(self):
+    self._given += 1
+    return self._given
+
+
+def never_gone(lose=GrantMachine._lose):
+    def faulty(self, lost, now_ms):
+        lose(self, lost, now_ms)
+        self._gone_ms[lost.replica] = now_ms + 10**9
+
+    return faulty
+
+
+def stuck_is_as_good_as_cut(lose=GrantMachine._lose):
+    return lambda self, lost, now_ms: lose(self, ReplicaLost(lost.replica), now_ms)
+
+
+def nobody_is_told_what_is_lost(say=GrantMachine._say):
+    def faulty(self):
+        begun = {*self._begun}
+        effects = say(self)
+        return [e for e in effects if not isinstance(e, BeginReplica) or e.replica not in begun]
+
+    return faulty
+
+
+def nothing_is_known(beginning=GrantMachine._beginning):
+    return lambda self, _kept, flows, replicas: beginning(self, NO_WISHES, flows, replicas)
+
+
+def kept_is_not_noticed(handle=GrantMachine.handle):
+    def faulty(self, event, now_ms):
+        if isinstance(event, WishesKept) and self.wishes.version > 1:
+            self._keeping, self.kept = False, self.wishes
+            return []
+        return handle(self, event, now_ms)
+
+    return faulty
+
+
+def gives_to_who_is_gone(decide=GrantMachine._decide):
+    def faulty(self, now_ms):
+        there = {*self._there}
+        self._there |= self._gone_ms.keys() if there else set()
+        effects = decide(self, now_ms)
+        self._there = there
+        return effects
+
+    return faulty
+
+
+FAULTS = {
+    "said before it is kept": lambda patch: patch.setattr(GrantMachine, "_decide", said_at_once()),
+    "numbers begin with one": lambda patch: patch.setattr(
+        GrantMachine, "_number", numbered_from_one
+    ),
+    "nobody is ever gone": lambda patch: patch.setattr(GrantMachine, "_lose", never_gone()),
+    "who stands still is only cut off": lambda patch: patch.setattr(
+        GrantMachine, "_lose", stuck_is_as_good_as_cut()
+    ),
+    "who has lost grants is not told": lambda patch: patch.setattr(
+        GrantMachine, "_say", nobody_is_told_what_is_lost()
+    ),
+    "what is kept is not read": lambda patch: patch.setattr(
+        GrantMachine, "_beginning", nothing_is_known()
+    ),
+    "what is kept later is not said": lambda patch: patch.setattr(
+        GrantMachine, "handle", kept_is_not_noticed()
+    ),
+    "who is gone is given more": lambda patch: patch.setattr(
+        GrantMachine, "_decide", gives_to_who_is_gone()
+    ),
+}
+
+
+@pytest.mark.parametrize("put_in", FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_found(put_in, monkeypatch):
+    put_in(monkeypatch)
+    assert broken_by(run, shown_by(0, SEEDS_MAX))

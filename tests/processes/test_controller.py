@@ -1,0 +1,140 @@
+"""Controllers and replicas in real processes: whoever dies or freezes, records arrive once."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from contextlib import ExitStack
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.two_clusters import Traffic, World
+
+log = logging.getLogger(__name__)
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+
+class Controlled:
+    """Two replicas and two controllers of the first of two clusters."""
+
+    def __init__(self, world):
+        self._world = world
+        self.replicas = {}
+        """By the place of their metrics."""
+        self._named = []
+        for listen, metrics in ((6, 8), (7, 9)):
+            at = f"127.0.0.1:{world.ports[listen]}"
+            self._named += ["--replica", at]
+            self.start_replica(at, f"127.0.0.1:{world.ports[metrics]}")
+        self.controllers = [self.controller() for _ in range(2)]
+
+    def start_replica(self, at, metrics):
+        """Start one."""
+        words = ["--listen", at, "--metrics", metrics]
+        self.replicas[metrics] = self._world.distributor("replica", *words), at
+
+    def controller(self):
+        """Start another controller."""
+        return self._world.distributor("controller", "run", *self._named)
+
+    def flows(self, metrics, status):
+        """How many flows of a replica do something."""
+        try:
+            with urlopen(f"http://{metrics}/metrics", timeout=2) as page:
+                lines = page.read().decode().splitlines()
+        except OSError:
+            return 0
+        prefix = f'distributor_replica_flows{{status="{status}"}} '
+        return next((float(one.split()[-1]) for one in lines if one.startswith(prefix)), 0)
+
+    def writer(self):
+        """Where the metrics are of the replica that writes; none if not exactly one does."""
+        found = [one for one in self.replicas if self.flows(one, "writing")]
+        return found[0] if len(found) == 1 else None
+
+    def ready(self):
+        """Whether one replica writes, and the other is ready to."""
+        writer = self.writer()
+        others = self.replicas.keys() - {writer}
+        return writer if writer and all(self.flows(one, "warm") for one in others) else None
+
+    def replaced(self):
+        """How many flows were begun anew, or ended, as a controller connected again."""
+        total = 0
+        for metrics in self.replicas:
+            with urlopen(f"http://{metrics}/metrics", timeout=5) as page:
+                for line in page.read().decode().splitlines():
+                    if line.startswith(
+                        tuple(f'{FATES}{{fate="{one}"}}' for one in ("replaced", "dropped"))
+                    ):
+                        total += float(line.split()[-1])
+        return total
+
+
+FATES = "distributor_replica_reconciled_flows_total"
+
+
+@pytest.fixture
+def controlled(tmp_path, free_ports):
+    first = free_ports(10)
+    with ExitStack() as stack:
+        world = World(stack, range(first, first + 10), tmp_path)
+        yield Controlled(world), Traffic(stack, world.ports, tmp_path)
+
+
+def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, until):
+    system, traffic = controlled
+    writer = until(system.ready)
+    traffic.go()
+    until(lambda: len(traffic.read) > 200)
+
+    process, at = system.replicas[writer]
+    killed_s = traffic.gap_s(process.kill, until)
+    log.info("killed: took over after %.2f s", killed_s)
+    system.start_replica(at, writer)
+    writer = until(system.ready)
+
+    process, _ = system.replicas[writer]
+    stopped_s = traffic.gap_s(lambda: process.send_signal(signal.SIGSTOP), until)
+    log.info("stopped: took over after %.2f s", stopped_s)
+    process.send_signal(signal.SIGCONT)
+    until(system.ready)
+
+    # All controllers are gone, and copying goes on.
+    for controller in system.controllers:
+        controller.kill()
+    known = len(traffic.read)
+    until(lambda: len(traffic.read) > known + 1_000)
+    # A new one disturbs nobody.
+    writer, replaced = system.writer(), system.replaced()
+    system.controller()
+    until(lambda: system.flows(writer, "writing"))
+    until(lambda: len(traffic.read) > known + 3_000)
+    assert (system.writer(), system.replaced()) == (writer, replaced)
+    traffic.check(until)
+    assert killed_s < 3
+    assert stopped_s < 5
+
+
+def test_another_controller_takes_over(controlled, until):
+    system, traffic = controlled
+    writer = until(system.ready)
+    traffic.go()
+    until(lambda: len(traffic.read) > 200)
+    for controller in system.controllers:
+        # Whoever of them is in charge, the other one is then.
+        process, at = system.replicas[writer]
+
+        def harm(controller=controller, process=process):
+            controller.kill()
+            process.kill()
+
+        gap_s = traffic.gap_s(harm, until)
+        log.info("controller and writer killed: took over after %.2f s", gap_s)
+        system.start_replica(at, writer)
+        system.controller()
+        writer = until(system.ready)
+        assert gap_s < 8
+    traffic.check(until)

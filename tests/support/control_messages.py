@@ -1,0 +1,80 @@
+"""Any message between controllers and replicas, for properties."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from dafka.model import SLOTS, Partition
+from distributor.control.grants import Wished, Wishes
+from distributor.control.messages import (
+    AllowCompaction,
+    AllowWrites,
+    Canceled,
+    CancelPeek,
+    CreateFlow,
+    CreateInstance,
+    Flow,
+    FlowDropped,
+    FlowKind,
+    FlowState,
+    FlowStatus,
+    Frontiers,
+    Hello,
+    HelloOk,
+    InitializationComplete,
+    Peek,
+    PeekError,
+    PeekResponse,
+    Ping,
+    Pong,
+    Positions,
+    Schedule,
+    UpdateConfiguration,
+)
+from topology.plan import Link
+
+numbers = st.integers(0, 2**64 - 1)
+small = st.integers(0, 2**32 - 1)
+names = st.text(st.characters(codec="utf-8"), max_size=20)
+octets = st.binary(min_size=1, max_size=249).map(lambda one: one.decode("utf-8", "surrogateescape"))
+ends = st.dictionaries(st.builds(Partition, octets, octets), numbers, max_size=5)
+links = st.builds(
+    Link,
+    source=names,
+    level=small,
+    branch=small,
+    targets=st.lists(names, min_size=1, max_size=3).map(tuple),
+    beyond=st.lists(names, max_size=3).map(tuple),
+    span=st.lists(names, max_size=3).map(tuple),
+    topics=names,
+)
+flows = st.integers(1, SLOTS).flatmap(
+    lambda shares: st.builds(
+        Flow, links, st.sampled_from(FlowKind), st.integers(0, shares - 1), st.just(shares)
+    )
+)
+answers = st.one_of(st.builds(Positions, ends), st.builds(PeekError, names), st.builds(Canceled))
+commands = st.one_of(
+    st.builds(Hello, names, numbers, small, small, names),
+    st.builds(CreateInstance, names, small),
+    st.builds(UpdateConfiguration, st.dictionaries(names, st.integers(-(2**63), 2**63 - 1))),
+    st.builds(CreateFlow, numbers, flows, ends),
+    st.builds(Schedule, numbers),
+    st.builds(AllowWrites, numbers, numbers),
+    st.builds(AllowCompaction, numbers, st.none() | ends),
+    st.builds(Peek, numbers, numbers, ends),
+    st.builds(CancelPeek, numbers),
+    st.builds(InitializationComplete),
+    st.builds(Ping, numbers),
+)
+responses = st.one_of(
+    st.builds(HelloOk, small, names),
+    st.builds(Frontiers, numbers, ends, ends, ends),
+    st.builds(FlowState, numbers, st.sampled_from(FlowStatus), numbers, names),
+    st.builds(FlowDropped, numbers),
+    st.builds(PeekResponse, numbers, answers),
+    st.builds(Pong, numbers, numbers),
+)
+wishes = st.builds(
+    Wishes, numbers, numbers, st.dictionaries(numbers, st.builds(Wished, flows, names, numbers))
+)

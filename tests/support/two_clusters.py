@@ -1,0 +1,119 @@
+"""Two clusters in real processes, what is written at one, and what arrives at the other.
+
+Nothing here imports the product: it is run by its commands.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+
+TOPOLOGY = """
+version: 1
+name: two
+clusters:
+  - name: north
+    id: 7
+    towers: [tcp://127.0.0.1:{0}]
+    stores: [{{query: "tcp://127.0.0.1:{2}", data: "{directory}/north"}}]
+  - name: south
+    id: 8
+    towers: [tcp://127.0.0.1:{3}]
+    stores: [{{query: "tcp://127.0.0.1:{5}", data: "{directory}/south"}}]
+tree: {{level: 1, children: [north, south]}}
+"""
+
+
+class Traffic:
+    """Numbers written at the source, by one producer, and what a consumer at the target reads."""
+
+    def __init__(self, stack, ports, directory):
+        self._read = directory / "read.txt"
+        tower = "tcp://127.0.0.1:{}"
+        with self._read.open("wb") as output:
+            consumer = dafka("consume", "orders", "--tower", tower.format(ports[3]), stdout=output)
+        stack.callback(end, consumer)
+        self._producer = dafka(
+            "produce", "orders", "--tower", tower.format(ports[0]), stdin=subprocess.PIPE
+        )
+        stack.callback(end, self._producer)
+        self.sent = 0
+        self._going = threading.Event()
+        self._stopping = threading.Event()
+        stack.callback(self._stopping.set)
+        threading.Thread(target=self._write, daemon=True).start()
+
+    def _write(self):
+        while not self._stopping.is_set():
+            if self._going.wait(0.1):
+                self._producer.stdin.write(f"{self.sent}\n".encode())
+                self._producer.stdin.flush()
+                self.sent += 1
+                time.sleep(0.002)
+
+    def go(self):
+        self._going.set()
+
+    def pause(self):
+        self._going.clear()
+        time.sleep(0.2)
+
+    @property
+    def read(self):
+        return self._read.read_text().split()
+
+    def check(self, until):
+        """All that was written is there, once, in order."""
+        self.pause()
+        until(lambda: len(self.read) >= self.sent, 60)
+        time.sleep(0.5)
+        assert self.read == [str(number) for number in range(self.sent)]
+
+    def gap_s(self, event, until):
+        """How long after an event it takes until more is read."""
+        before_s = time.monotonic()
+        event()
+        time.sleep(0.3)  # what was under way arrives
+        known = len(self.read)
+        until(lambda: len(self.read) > known, 30)
+        return time.monotonic() - before_s
+
+
+def dafka(*words, **streams):
+    return subprocess.Popen([sys.executable, "-m", "dafka", *words], **streams)
+
+
+def end(process):
+    process.kill()
+    process.communicate(timeout=20)
+
+
+class World:
+    """Two clusters, running, and replicas of the first as they are asked for."""
+
+    def __init__(self, stack, ports, directory):
+        self._stack, self.ports, self._directory = stack, ports, directory
+        self.file = directory / "topology.yaml"
+        self.file.write_text(TOPOLOGY.format(*ports, directory=directory))
+        for name, first in (("north", 0), ("south", 3)):
+            tower = f"tcp://127.0.0.1:{ports[first]}"
+            query = f"tcp://127.0.0.1:{ports[first + 2]}"
+            data = str(directory / name)
+            stack.callback(end, dafka("tower", "--endpoint", tower))
+            number = {"north": "7", "south": "8"}[name]
+            words = ["--data", data, "--query", query, "--tower", tower, "--number", number]
+            stack.callback(end, dafka("store", *words))
+
+    def replica(self, port):
+        """Start one; returns its process and where it listens."""
+        listen = f"127.0.0.1:{port}"
+        return self.distributor("replica", "--listen", listen), listen
+
+    def distributor(self, *words):
+        """Start a process of the first cluster; returns it."""
+        about = ["--topology", str(self.file), "--cluster", "north"]
+        process = subprocess.Popen([sys.executable, "-m", "distributor", *words, *about])
+        self._stack.callback(end, process)
+        return process
