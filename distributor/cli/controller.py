@@ -12,6 +12,7 @@ import typer
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
+from dafka.model import is_loopback
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli import controller_looks
@@ -74,6 +75,14 @@ def run(
         raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
     files = {"--certificate-key": certificate_key, "--replica-ca": replica_ca}
     certificates = certificates_of(certificate, files)
+    places = _replicas(replica)
+    open_to_all = certificates is None and not found[0].insecure
+    strangers = [one for one in places.values() if not is_loopback(one.rpartition(":")[0])]
+    if open_to_all and strangers:
+        raise MisuseError(
+            f"cannot reach a replica at {strangers[0]}: whoever is there would be believed; give "
+            "--certificate, --certificate-key and --replica-ca, or let the cluster be insecure"
+        )
     links = [link for link in plan(declared).links if link.source == cluster]
     health = observed(metrics, web)
     with ExitStack() as stack:
@@ -81,7 +90,7 @@ def run(
             Cluster.declared(found[0]),
             CreateInstance(cluster, found[0].id),
             [Flow(link, FlowKind.RECORDS) for link in links],
-            _replicas(replica),
+            places,
             certificates,
         )
         stack.callback(running.close)

@@ -96,6 +96,8 @@ class RunningController:
         self._clients: dict[str, ReplicaClient] = {}
         self._active: set[str] = set()
         """Replicas whose sessions go on."""
+        self._missed: set[str] = set()
+        """Those that are known not to be there."""
         self._happened: deque[ReplicaFound | ReplicaLost] = deque()
         self._kept = NO_WISHES
         """What the stores keep, while it is in charge."""
@@ -263,17 +265,23 @@ class RunningController:
         """Remember whether a session has begun or ended."""
         if client.failure is not None:
             self._fail(client.failure)
-        active = client.machine.state is ControllerState.ACTIVE and not gone
-        if active and replica not in self._active:
-            self._active.add(replica)
-            self._happened.append(ReplicaFound(replica))
-        elif not active and replica in self._active:
+        machine = client.machine
+        if machine.state is ControllerState.ACTIVE and not gone:
+            if replica not in self._active:
+                self._active.add(replica)
+                self._missed.discard(replica)
+                self._happened.append(ReplicaFound(replica))
+            return
+        in_vain = machine.state is ControllerState.WAITING and machine.history.complete
+        if replica in self._active or (in_vain and replica not in self._missed):
             self._active.discard(replica)
+            self._missed.add(replica)
             self._happened.append(ReplicaLost(replica, client.last_end))
 
     async def _hang_up(self) -> None:
         clients, self._clients = self._clients, {}
         self._active.clear()
+        self._missed.clear()
         self._happened.clear()
         for client in clients.values():
             client.hang_up()  # all at once: what waits below may be cancelled

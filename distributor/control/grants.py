@@ -89,7 +89,7 @@ class ReplicaFound:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLost:
-    """Event: a replica's session is over.
+    """Event: a replica's session is over, or none could be begun.
 
     Attributes:
         replica: Whose.
@@ -164,8 +164,9 @@ class GrantMachine:
         self._gone_ms = dict.fromkeys(replicas, now_ms + settings.unseen_ms)
         """Of those that are not there, when they are taken for gone."""
         self._unseen = {*replicas}
-        """Those that have not been there yet: what nobody writes waits for them, as it is spread
-        over those that are there."""
+        """Those that have not been there yet: what nobody writes waits for them for a while, as it
+        is spread over those that are there."""
+        self._spread_ms = now_ms + settings.unseen_ms
         self._rests_ms: dict[str, int] = {}
         """Until when those that were stuck are given nothing."""
         self._begun: set[str] = set()
@@ -207,8 +208,8 @@ class GrantMachine:
         if self._keeping or not needy:
             return None
         if self._there - self._rests_ms.keys():
-            awaited = self._unseen if "" in needy else ()
-            return earliest(*(self._gone_ms[name] for name in {*awaited, *needy} if name))
+            spread = [self._spread_ms] if "" in needy else []
+            return earliest(*spread, *(self._gone_ms[name] for name in needy if name))
         return earliest(*(self._rests_ms[name] for name in self._there))
 
     def check(self) -> None:
@@ -243,7 +244,8 @@ class GrantMachine:
             self._rests_ms[lost.replica] = now_ms + self._settings.rest_ms
         at_once = lost.why in (SessionEnd.STALLED, SessionEnd.SILENT)
         wait_ms = 0 if at_once else self._settings.gone_ms
-        self._gone_ms.setdefault(lost.replica, now_ms + wait_ms)
+        gone_ms = now_ms + wait_ms
+        self._gone_ms[lost.replica] = min(self._gone_ms.get(lost.replica, gone_ms), gone_ms)
 
     def _decide(self, now_ms: int) -> list[GrantEffect]:
         """Give what nobody writes to somebody who is there."""
@@ -252,11 +254,11 @@ class GrantMachine:
         self._rests_ms = {one: at for one, at in self._rests_ms.items() if now_ms < at}
         able = self._there - self._rests_ms.keys()
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
-        self._unseen -= gone
+        spreads = not self._unseen or now_ms >= self._spread_ms
         loads = Counter(wished.writer for wished in self.wishes.flows.values())
         flows = dict(self.wishes.flows)
         for number, wished in flows.items():
-            if able and (wished.writer in gone or not (wished.writer or self._unseen)):
+            if able and (wished.writer in gone or (not wished.writer and spreads)):
                 writer = min(able, key=lambda name: (loads[name], name))
                 loads[writer] += 1
                 flows[number] = replace(wished, writer=writer, epoch=self._number())

@@ -143,7 +143,10 @@ class ReplicaClient:
     async def _run(self, stream: int, batches: asyncio.Queue[tuple[Command, ...]]) -> None:
         """Carry one session, from its beginning to its end, which is told unless it is ours."""
         async with self._channel() as channel:
-            await channel.channel_ready()  # for how long the machine decides
+            if not await _connected(channel):
+                self._complain("replica is not reached", SessionEnd.CLOSED, "")
+                self._handle(StreamEnded(stream))
+                return
             call = channel.stream_stream(
                 f"/{wire.SERVICE}/{wire.METHOD}", response_deserializer=wire.decode_responses
             )()
@@ -190,6 +193,17 @@ class ReplicaClient:
                 for octets in wire.encode_commands(await batches.get()):
                     await call.write(octets)
                 self._handle(Writable(stream))
+
+
+async def _connected(channel: grpc.aio.Channel) -> bool:
+    """Whether there is a connection; for how long it is waited for the machine decides."""
+    state = channel.get_state(try_to_connect=True)
+    while state is not grpc.ChannelConnectivity.READY:
+        if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            return False
+        await channel.wait_for_state_change(state)
+        state = channel.get_state(try_to_connect=True)
+    return True
 
 
 async def _why(stream: int, call: grpc.aio.StreamStreamCall) -> StreamEnded:

@@ -91,6 +91,7 @@ class SimGovernor(SimController):
         self.machines = {}
         self._streams.clear()
         self._active: set[str] = set()
+        self._missed: set[str] = set()
         self._ends: dict[str, SessionEnd] = {}
         now_ms = self.world.now_ms
         self.grants = GrantMachine(
@@ -115,15 +116,20 @@ class SimGovernor(SimController):
         if isinstance(event, StreamEnded):
             self._ends[replica] = event.why
         super()._handle(replica, event)
-        active = self.machines[replica].state is ControllerState.ACTIVE
-        if active == (replica in self._active) or not self.alive:
+        machine = self.machines[replica]
+        if not self.alive:
             return
-        if active:
-            self._active.add(replica)
-            self._hear(ReplicaFound(replica))
-        else:
+        if machine.state is ControllerState.ACTIVE:
+            if replica not in self._active:
+                self._active.add(replica)
+                self._missed.discard(replica)
+                self._hear(ReplicaFound(replica))
+            return
+        in_vain = machine.state is ControllerState.WAITING and machine.history.complete
+        if replica in self._active or (in_vain and replica not in self._missed):
             self._active.discard(replica)
-            self._hear(ReplicaLost(replica, self._ends[replica]))
+            self._missed.add(replica)
+            self._hear(ReplicaLost(replica, self._ends.get(replica, SessionEnd.CLOSED)))
 
     def _do(self, replica: str, effect: ControllerEffect) -> None:
         if isinstance(effect, EndStream):

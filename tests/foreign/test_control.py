@@ -159,7 +159,7 @@ def allow(epoch):
 def test_all_stages_of_a_flow(pb, world, tmp_path, until):
     world, stack = world
     _, listen = world.replica(world.ports[6])
-    traffic = Traffic(stack, world.ports, tmp_path)
+    traffic = Traffic(stack, world, tmp_path)
     traffic.go()
     one = Controller(pb, listen, epoch=1)
     hello = one.wait(lambda response: response.HasField("hello_ok")).hello_ok
@@ -218,7 +218,7 @@ def test_all_stages_of_a_flow(pb, world, tmp_path, until):
 def test_a_replica_that_is_ready_takes_over(pb, world, tmp_path, until, harm, seconds):
     world, stack = world
     (writer, at), (_, other) = (world.replica(port) for port in world.ports[6:])
-    traffic = Traffic(stack, world.ports, tmp_path)
+    traffic = Traffic(stack, world, tmp_path)
     first, second = (Controller(pb, listen, epoch=1) for listen in (at, other))
     for one in (first, second):
         one.window(CREATE, SCHEDULE)

@@ -77,11 +77,17 @@ FATES = "distributor_replica_reconciled_flows_total"
 
 
 @pytest.fixture
-def controlled(tmp_path, free_ports):
+def keys():
+    """Whether the clusters have some."""
+    return False
+
+
+@pytest.fixture
+def controlled(tmp_path, free_ports, keys):
     first = free_ports(10)
     with ExitStack() as stack:
-        world = World(stack, range(first, first + 10), tmp_path)
-        yield Controlled(world), Traffic(stack, world.ports, tmp_path)
+        world = World(stack, range(first, first + 10), tmp_path, keys=keys)
+        yield Controlled(world), Traffic(stack, world, tmp_path)
 
 
 def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, until):
@@ -137,4 +143,15 @@ def test_another_controller_takes_over(controlled, until):
         system.controller()
         writer = until(system.ready)
         assert gap_s < 8
+    traffic.check(until)
+
+
+@pytest.mark.parametrize("keys", [True])
+def test_in_clusters_with_keys_controllers_have_that_of_distributors(controlled, until):
+    system, traffic = controlled
+    writer = until(system.ready)
+    traffic.go()
+    until(lambda: len(traffic.read) > 200)
+    process, _ = system.replicas[writer]
+    process.kill()
     traffic.check(until)

@@ -17,27 +17,30 @@ clusters:
   - name: north
     id: 7
     towers: [tcp://127.0.0.1:{0}]
-    stores: [{{query: "tcp://127.0.0.1:{2}", data: "{directory}/north"}}]
+{security}    stores: [{{query: "tcp://127.0.0.1:{2}", data: "{directory}/north"}}]
   - name: south
     id: 8
     towers: [tcp://127.0.0.1:{3}]
-    stores: [{{query: "tcp://127.0.0.1:{5}", data: "{directory}/south"}}]
+{security}    stores: [{{query: "tcp://127.0.0.1:{5}", data: "{directory}/south"}}]
 tree: {{level: 1, children: [north, south]}}
+"""
+
+
+SECURITY = """\
+    security: {access: keys/access.toml, cluster_key: keys/cluster.secret, key: keys/link.secret}
 """
 
 
 class Traffic:
     """Numbers written at the source, by one producer, and what a consumer at the target reads."""
 
-    def __init__(self, stack, ports, directory):
+    def __init__(self, stack, world, directory):
         self._read = directory / "read.txt"
-        tower = "tcp://127.0.0.1:{}"
+        north, south = ([*world.key("link"), "--tower", world.tower(one)] for one in (0, 3))
         with self._read.open("wb") as output:
-            consumer = dafka("consume", "orders", "--tower", tower.format(ports[3]), stdout=output)
+            consumer = dafka("consume", "orders", *south, stdout=output)
         stack.callback(end, consumer)
-        self._producer = dafka(
-            "produce", "orders", "--tower", tower.format(ports[0]), stdin=subprocess.PIPE
-        )
+        self._producer = dafka("produce", "orders", *north, stdin=subprocess.PIPE)
         stack.callback(end, self._producer)
         self.sent = 0
         self._going = threading.Event()
@@ -90,21 +93,44 @@ def end(process):
     process.communicate(timeout=20)
 
 
+RIGHTS = "--read", "--write", "--mirror"
+
+
 class World:
     """Two clusters, running, and replicas of the first as they are asked for."""
 
-    def __init__(self, stack, ports, directory):
-        self._stack, self.ports, self._directory = stack, ports, directory
+    def __init__(self, stack, ports, directory, *, keys=False):
+        self._stack, self.ports, self._keys = stack, ports, directory / "keys" if keys else None
         self.file = directory / "topology.yaml"
-        self.file.write_text(TOPOLOGY.format(*ports, directory=directory))
+        security = SECURITY if keys else ""
+        self.file.write_text(TOPOLOGY.format(*ports, directory=directory, security=security))
+        if keys:
+            for words in (["cluster"], ["link", *(w for r in RIGHTS for w in (r, "*"))]):
+                made = dafka("keys", *words, "--dir", str(self._keys))
+                assert made.wait(60) == 0
         for name, first in (("north", 0), ("south", 3)):
-            tower = f"tcp://127.0.0.1:{ports[first]}"
+            tower, key = self.tower(first), self.key("cluster")
             query = f"tcp://127.0.0.1:{ports[first + 2]}"
             data = str(directory / name)
-            stack.callback(end, dafka("tower", "--endpoint", tower))
+            stack.callback(end, dafka("tower", "--endpoint", tower, *key))
             number = {"north": "7", "south": "8"}[name]
             words = ["--data", data, "--query", query, "--tower", tower, "--number", number]
-            stack.callback(end, dafka("store", *words))
+            stack.callback(end, dafka("store", *words, *key))
+
+    def tower(self, first):
+        """Where the tower is whose port is this one of ours."""
+        return f"tcp://127.0.0.1:{self.ports[first]}"
+
+    def key(self, name):
+        """What a command is told of keys."""
+        if self._keys is None:
+            return []
+        return [
+            "--access",
+            str(self._keys / "access.toml"),
+            "--key",
+            str(self._keys / f"{name}.secret"),
+        ]
 
     def replica(self, port):
         """Start one; returns its process and where it listens."""

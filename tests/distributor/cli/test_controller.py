@@ -32,12 +32,13 @@ def test_replicas_that_cannot_be_reached_are_refused(given, what):
     [
         (("--cluster", "c9", "--replica", "127.0.0.1:1"), "no cluster 'c9'"),
         (("--cluster", "cluster-1", "--replica", "here"), "expected HOST:PORT"),
+        (("--cluster", "cluster-1", "--replica", "a=10.0.0.7:7001"), "would be believed"),
         (
             ("--cluster", "cluster-1", "--replica", "127.0.0.1:1", "--replica-ca", FOUR),
             "belong together",
         ),
     ],
-    ids=range(3),
+    ids=range(4),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, words, what):
     code, _, complaint = run("controller", "run", "--topology", FOUR, *words)

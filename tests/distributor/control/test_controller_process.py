@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack, closing
 
 import grpc
@@ -15,6 +16,7 @@ from distributor.control.wish_log import WishLog
 from distributor.errors import CommandError
 from tests.support.control_commands import flow_of, hello
 from tests.support.control_sessions import INSTANCE, Session, Works
+from tests.support.relay import Relay
 
 pytestmark = pytest.mark.net
 
@@ -85,6 +87,19 @@ def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until):
     site.start("r1")
     until(lambda: controller.unready() == "")
     assert site.writers() == [(1, "r2"), (2, "r2")]
+
+
+def test_a_way_on_which_nothing_arrives_any_more_is_noticed_within_five_seconds(site, until):
+    relay = Relay(int(site.places["r1"].rpartition(":")[2]))
+    site.stack.callback(relay.close)
+    site.places["r1"] = f"127.0.0.1:{relay.port}"
+    site.controller(grants=GrantSettings())
+    until(lambda: site.writers() == SPREAD)
+    began_s = time.monotonic()
+    relay.swallow()
+    both = [(1, "r1"), (2, "r2"), (1, "r2")]  # r1 cannot hear of it, and its writing does no harm
+    until(lambda: site.writers() == sorted(both))
+    assert time.monotonic() - began_s < 5
 
 
 def test_another_one_takes_over_and_disturbs_nobody(site, until):

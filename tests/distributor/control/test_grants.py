@@ -147,6 +147,23 @@ def test_one_that_is_back_in_time_goes_on():
     assert office.writers == ["r1"] * 3
 
 
+def test_who_takes_office_does_not_wait_for_who_is_known_not_to_be_there():
+    second = Office(epoch=5, kept=running("r1", "r2").kept[-1], replicas=("r1", "r2")).keep()
+    second.hear(ReplicaFound("r2"), ReplicaLost("r1")).keep()
+    assert second.machine.wakeup_ms() == SETTINGS.gone_ms
+    second.hear(ReplicaLost("r1"), later_ms=300)
+    second.hear(Woke(), later_ms=200).keep()
+    assert second.writers == ["r2"] * 3
+
+
+def test_what_nobody_writes_waits_for_those_that_are_late():
+    office = Office().keep().hear(ReplicaFound("r1"), ReplicaLost("r2"), ReplicaLost("r3"))
+    office.hear(Woke(), later_ms=SETTINGS.unseen_ms - 1).keep()
+    assert office.writers == ["", "", ""]
+    office.hear(ReplicaFound("r2"), Woke(), later_ms=1).keep()
+    assert office.writers == ["r1", "r2", "r1"]
+
+
 def test_one_that_is_silent_loses_them_at_once():
     office = running("r1", "r2").hear(ReplicaLost("r1", SessionEnd.SILENT)).keep()
     assert office.writers == ["r2"] * 3
