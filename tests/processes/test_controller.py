@@ -106,7 +106,9 @@ def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, un
     stopped_s = traffic.gap_s(lambda: process.send_signal(signal.SIGSTOP), until)
     log.info("stopped: took over after %.2f s", stopped_s)
     process.send_signal(signal.SIGCONT)
-    until(system.ready)
+    # It says that it writes until it is told, and what the other says may be a moment old.
+    frozen = writer
+    until(lambda: system.ready() not in (None, frozen))
 
     # All controllers are gone, and copying goes on.
     for controller in system.controllers:
