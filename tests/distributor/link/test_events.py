@@ -115,6 +115,7 @@ def overtaken(target: int, **settings) -> tuple[Bench, list]:
     held = {} if target < 0 else {FLIGHTS: target}
     bench = Bench(**settings).placed(held)
     bench.source(live(batch(20)))
+    bench.source(durable(20))
     for _ in range(10):
         bench.now_ms += 1_000
         effects = bench.source(Woke(), log_start(10))
@@ -162,8 +163,9 @@ def test_an_empty_target_begins_where_the_source_does():
     assert not of(Stopped, effects)
     assert sequences(bench.source(live(batch(10)))) == [10, 11]
     assert bench.link.shortened == {FLIGHTS}
-    (answer,) = of(Publish, bench.target(fetched(0)))
+    answer, shown, _ = of(Publish, bench.target(fetched(0)))
     assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 10)
+    assert shown.message.sequence == 10, "which shows that it is so"
 
 
 def test_by_hand_it_goes_on_behind_the_hole_and_the_target_hears_where():
@@ -180,8 +182,9 @@ def test_by_hand_it_goes_on_behind_the_hole_and_the_target_hears_where():
     assert of(Lost, effects) == [Lost(FLIGHTS, 5, 12)]
     assert not of(Stopped, effects)
     assert sequences(bench.source(live(batch(12)))) == [12, 13]
-    (answer,) = of(Publish, bench.target(fetched(5)))
+    answer, shown, _ = of(Publish, bench.target(fetched(5)))
     assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 12)
+    assert shown.message.sequence == 12, "which shows that it is so"
     assert bench.link.shortened == {FLIGHTS}
 
 
