@@ -82,14 +82,14 @@ def test_a_flood_waits_until_the_other_end_has_said_what_it_is(opened):
         thread.join(60)
 
 
-def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
+def flooded(shedder, opened, floods, until):
+    """A publisher, where it listens, and who subscribed before somebody was cut who floods it."""
     publisher = opened(sockets.publisher())
     endpoint = listening(shedder, publisher)
     honest = opened(sockets.subscriber())
     honest.connect(endpoint)
     honest.subscribe(b"honest")
     until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
-    before = cut("subscriptions")
     over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
 
     def ends():
@@ -98,6 +98,12 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
         return over()
 
     until(ends)
+    return publisher, endpoint, honest
+
+
+def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
+    before = cut("subscriptions")
+    publisher, _, honest = flooded(shedder, opened, floods, until)
     until(lambda: cut("subscriptions") == before + 1)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
@@ -106,25 +112,23 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
 def test_who_is_cut_does_not_come_again_at_once_and_who_is_there_stays(
     shedder, opened, floods, until
 ):
-    publisher = opened(sockets.publisher())
-    endpoint = listening(shedder, publisher)
-    honest = opened(sockets.subscriber())
-    honest.connect(endpoint)
-    honest.subscribe(b"honest")
-    until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
-    over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
-
-    def ends():
-        while publisher.poll(0):
-            publisher.recv()
-        return over()
-
-    until(ends)
+    publisher, endpoint, honest = flooded(shedder, opened, floods, until)
     with pytest.raises(TimeoutError):
         flood.reached(endpoint, 0.3)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
     until(lambda: is_let_in(endpoint))
+
+
+def test_that_the_kernel_refuses_a_filter_is_said_once(shedder, opened, caplog):
+    listening(shedder, opened(sockets.publisher()))
+    one = _Lookout(shedder)
+    for network in (10, 11):  # more than a filter may have
+        one._keep_out(tuple(f"{network}.0.{high}.{low}" for high in range(8) for low in range(250)))
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(
+        "who is cut for filling memory can come again at once: the kernel refuses"
+    )
 
 
 def is_let_in(endpoint):
