@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import random
 import socket
 import threading
@@ -274,28 +275,38 @@ class Looks:
 
 
 @pytest.fixture
-def lookout(shedder):
+def statm(tmp_path):
+    """What says of how many pages the process is: the real one has room left over from before."""
+    path = tmp_path / "statm"
+    path.write_text("9000 1000 100 1 0 1 0\n")
+    return path
+
+
+@pytest.fixture
+def lookout(shedder, statm):
     one = _Lookout(shedder)
     one._descriptors.close()
     one._descriptors = Looks()
-    return one
+    os.close(one._statm)
+    one._statm = os.open(statm, os.O_RDONLY | os.O_CLOEXEC)
+    yield one
+    os.close(one._statm)
 
 
 def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(lookout):
     assert lookout.tick(1_000_000) < 2 * WATCHING_S
 
 
-def test_a_process_that_grows_no_more_is_looked_at_rarely(lookout):
+def test_a_process_that_grows_no_more_is_looked_at_rarely(lookout, statm):
     lookout.tick(1_000_000)
     lookout._look_s = 0.01
-    grown = bytearray(0)
     for after_ms in range(10, 400, 10):
         lookout.tick(1_000_000 + after_ms)
     assert lookout._descriptors.count == 1
     lookout.tick(1_000_400)
     assert lookout._descriptors.count == 2
     lookout._look_s = 60
-    grown.extend(b"x" * (4 << 20))
+    statm.write_text("9000 2000 100 1 0 1 0\n")
     lookout.tick(1_000_405)
     assert lookout._descriptors.count == 3, "it has grown"
     lookout._look_s = 60
