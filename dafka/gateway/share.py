@@ -271,7 +271,7 @@ class Share:
             known = self._producers.known(produced)
         else:
             known = GAP if self._refusals.before(self.partition, produced, now_ms) else None
-        if known is GAP and self._refusals.may_come(self.partition, produced, now_ms):
+        if known == GAP and self._refusals.may_come(self.partition, produced, now_ms):
             return Placed(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return known
 

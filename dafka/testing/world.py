@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import random
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
@@ -322,7 +323,7 @@ class SimMeshPort:
         self._mesh.publish(self, message)
 
 
-class SimNode(Generic[S, E]):
+class SimNode(ABC, Generic[S, E]):
     """A process: a role and its turns, in meshes of this world; it may die.
 
     Subclasses build the role anew at every boot, and are its application.
@@ -353,9 +354,9 @@ class SimNode(Generic[S, E]):
         self._leaving: list[Callable[[], None]] = []
         """What others will see once the thread is not busy any more."""
 
+    @abstractmethod
     def build(self) -> tuple[Role[S, E], Machine[Any, Any]]:
         """Return a role as in a fresh process, and the machine in it."""
-        raise NotImplementedError
 
     @property
     def address(self) -> str:

@@ -82,7 +82,6 @@ class Descriptors:
         """
         before, self._known = self._known, {}
         for descriptor in self._open():
-            known = before.get(descriptor)
             try:
                 known = _known(descriptor, before.get(descriptor), ports, peers)
                 self._known[descriptor] = known

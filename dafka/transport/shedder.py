@@ -8,6 +8,7 @@ wrong connects again, and asks for what it missed.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -68,6 +69,9 @@ DISCARDED_BYTES_MAX = 64 * 1024 * 1024
 
 REFUSED_MAX = 1_000
 """Subscriptions of one key that are not permitted, while the process is watched."""
+
+_CLOSED = errno.EBADF, errno.ENOTSOCK
+"""What the kernel says of a socket that was closed meanwhile."""
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -232,6 +236,7 @@ class _Lookout:
         self._shut_out = ShutOut()
         self._kept_out: tuple[str, ...] = ()
         """As the kernel was told last."""
+        self._complained = False
         self._looked_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
@@ -294,8 +299,13 @@ class _Lookout:
         self._kept_out = hosts
         ports, _ = self._shedder.ways()
         for descriptor in self._descriptors.listening(ports.keys()):
-            with suppress(OSError):  # closed meanwhile, or no filters here: who is cut comes again
+            try:
                 keep_out(descriptor, hosts)
+            except OSError as error:
+                if error.errno not in _CLOSED and not self._complained:
+                    self._complained = True
+                    says = "who is cut for filling memory can come again at once"
+                    log.warning("%s: the kernel refuses the filter: %s", says, error)
 
     def _tell(self, cut: Cut, now: int) -> None:
         metrics.CUT.labels(cut.reason).inc()

@@ -377,7 +377,7 @@ def test_copying_takes_a_key_that_may_mirror(guarded):
 
 
 def test_where_all_may_come_in_a_lie_deletes_nothing(tmp_path, free_ports):
-    """Whoever may come in may still bring a partition to a stand."""
+    """Whoever may come in, and says he is a store, may still bring a partition to a stand."""
     first = free_ports(3)
     tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
     data = tmp_path / "store"
@@ -391,9 +391,11 @@ def test_where_all_may_come_in_a_lie_deletes_nothing(tmp_path, free_ports):
             store_one(producer, "orders", value)
         partition = Partition("orders", producer.address)
         mesh = Mesh(Cluster(tower), "EE" * 16)
+        store, liar = client.health().identity, "FF" * 16
         lies = (
             messages.Head(*partition, FAR),
-            messages.LogStart(client.health().identity, *partition, FAR, "FF" * 16),
+            messages.DirectHead(store, *partition, FAR, liar),
+            messages.LogStart(store, *partition, FAR, liar),
         )
         turn = 0
         while client.ranges()[partition].stop < FAR:

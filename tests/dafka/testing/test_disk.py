@@ -18,12 +18,19 @@ def batch(sequence):
     return Batch(PLACE, sequence, 1, b"content")
 
 
+class Writer(SimNode):
+    """A process that is never booted."""
+
+    def build(self):
+        raise AssertionError("it has no role")
+
+
 class Machine:
     """A process that does nothing but write."""
 
     def __init__(self, **faults):
         self.world = World(1, Faults(**faults))
-        self.node = SimNode(self.world, "N", {})
+        self.node = Writer(self.world, "N", {})
         self.disk = SimDisk(self.node)
         self.log = MemoryLog("S")
         self.written = []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import random
 import socket
 import threading
@@ -82,14 +83,14 @@ def test_a_flood_waits_until_the_other_end_has_said_what_it_is(opened):
         thread.join(60)
 
 
-def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
+def flooded(shedder, opened, floods, until):
+    """A publisher, where it listens, and who subscribed before somebody was cut who floods it."""
     publisher = opened(sockets.publisher())
     endpoint = listening(shedder, publisher)
     honest = opened(sockets.subscriber())
     honest.connect(endpoint)
     honest.subscribe(b"honest")
     until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
-    before = cut("subscriptions")
     over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
 
     def ends():
@@ -98,6 +99,12 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
         return over()
 
     until(ends)
+    return publisher, endpoint, honest
+
+
+def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened, floods, until):
+    before = cut("subscriptions")
+    publisher, _, honest = flooded(shedder, opened, floods, until)
     until(lambda: cut("subscriptions") == before + 1)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
@@ -106,25 +113,23 @@ def test_a_flood_of_subscriptions_is_cut_and_a_subscriber_stays(shedder, opened,
 def test_who_is_cut_does_not_come_again_at_once_and_who_is_there_stays(
     shedder, opened, floods, until
 ):
-    publisher = opened(sockets.publisher())
-    endpoint = listening(shedder, publisher)
-    honest = opened(sockets.subscriber())
-    honest.connect(endpoint)
-    honest.subscribe(b"honest")
-    until(lambda: publisher.poll(20) and publisher.recv() == b"\1honest")
-    over = floods(endpoint, b"SUB", partial(flood.names, random.Random(1)))
-
-    def ends():
-        while publisher.poll(0):
-            publisher.recv()
-        return over()
-
-    until(ends)
+    publisher, endpoint, honest = flooded(shedder, opened, floods, until)
     with pytest.raises(TimeoutError):
         flood.reached(endpoint, 0.3)
     publisher.send(b"honest news")
     assert honest.poll(5_000)
     until(lambda: is_let_in(endpoint))
+
+
+def test_that_the_kernel_refuses_a_filter_is_said_once(shedder, opened, caplog):
+    listening(shedder, opened(sockets.publisher()))
+    one = _Lookout(shedder)
+    for network in (10, 11):  # more than a filter may have
+        one._keep_out(tuple(f"{network}.0.{high}.{low}" for high in range(8) for low in range(250)))
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(
+        "who is cut for filling memory can come again at once: the kernel refuses"
+    )
 
 
 def is_let_in(endpoint):
@@ -270,28 +275,38 @@ class Looks:
 
 
 @pytest.fixture
-def lookout(shedder):
+def statm(tmp_path):
+    """What says of how many pages the process is: the real one has room left over from before."""
+    path = tmp_path / "statm"
+    path.write_text("9000 1000 100 1 0 1 0\n")
+    return path
+
+
+@pytest.fixture
+def lookout(shedder, statm):
     one = _Lookout(shedder)
     one._descriptors.close()
     one._descriptors = Looks()
-    return one
+    os.close(one._statm)
+    one._statm = os.open(statm, os.O_RDONLY | os.O_CLOEXEC)
+    yield one
+    os.close(one._statm)
 
 
 def test_a_look_that_had_to_wait_for_a_processor_is_not_rested_from(lookout):
     assert lookout.tick(1_000_000) < 2 * WATCHING_S
 
 
-def test_a_process_that_grows_no_more_is_looked_at_rarely(lookout):
+def test_a_process_that_grows_no_more_is_looked_at_rarely(lookout, statm):
     lookout.tick(1_000_000)
     lookout._look_s = 0.01
-    grown = bytearray(0)
     for after_ms in range(10, 400, 10):
         lookout.tick(1_000_000 + after_ms)
     assert lookout._descriptors.count == 1
     lookout.tick(1_000_400)
     assert lookout._descriptors.count == 2
     lookout._look_s = 60
-    grown.extend(b"x" * (4 << 20))
+    statm.write_text("9000 2000 100 1 0 1 0\n")
     lookout.tick(1_000_405)
     assert lookout._descriptors.count == 3, "it has grown"
     lookout._look_s = 60
