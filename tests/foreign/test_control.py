@@ -99,12 +99,11 @@ class Controller:
 
     def wait_for_state(self, status, epoch=0):
         """Wait until flow 1 says that it is that."""
-        return self.wait(
-            lambda one: (
-                one.WhichOneof("kind") == "flow_state"
-                and (one.flow_state.status, one.flow_state.epoch) == (status, epoch)
-            )
-        )
+        return self.wait(lambda one: _tells(one, status, epoch))
+
+    def is_in(self, status, epoch):
+        """Whether flow 1 has said that it is that."""
+        return any(_tells(one, status, epoch) for one in self.heard)
 
     def wait_until_gone(self, seconds):
         """Wait until the replica has answered no ping for as long as the protocol says."""
@@ -136,6 +135,11 @@ class Controller:
                     return
             if self.over.wait(1):
                 return
+
+
+def _tells(response, status, epoch):
+    state = response.flow_state
+    return response.HasField("flow_state") and (state.status, state.epoch) == (status, epoch)
 
 
 @pytest.fixture
@@ -232,7 +236,7 @@ def test_a_replica_that_is_ready_takes_over(pb, world, tmp_path, until, harm, se
         first.wait_until_gone(seconds)
         second.tell(**allow(2))
 
-    gap_s = traffic.gap_s(break_writer, until)
+    gap_s = traffic.gap_s(break_writer, lambda: second.is_in(WRITING, 2))
     log.info("took over after %.2f s", gap_s)
     second.wait_for_state(WRITING, 2)
     if harm is signal.SIGSTOP:

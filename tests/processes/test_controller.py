@@ -54,6 +54,11 @@ class Controlled:
         found = [one for one in self.replicas if self.flows(one, "writing")]
         return found[0] if len(found) == 1 else None
 
+    def others_write(self, metrics):
+        """A function that tells whether another replica writes than one."""
+        others = [one for one in self.replicas if one != metrics]
+        return lambda: any(self.flows(one, "writing") for one in others)
+
     def ready(self):
         """Whether one replica writes, and the other is ready to."""
         writer = self.writer()
@@ -97,13 +102,14 @@ def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, un
     until(lambda: len(traffic.read) > 200)
 
     process, at = system.replicas[writer]
-    killed_s = traffic.gap_s(process.kill, until)
+    killed_s = traffic.gap_s(process.kill, system.others_write(writer))
     log.info("killed: took over after %.2f s", killed_s)
     system.start_replica(at, writer)
     writer = until(system.ready)
 
     process, _ = system.replicas[writer]
-    stopped_s = traffic.gap_s(lambda: process.send_signal(signal.SIGSTOP), until)
+    others_write = system.others_write(writer)
+    stopped_s = traffic.gap_s(lambda: process.send_signal(signal.SIGSTOP), others_write)
     log.info("stopped: took over after %.2f s", stopped_s)
     process.send_signal(signal.SIGCONT)
     # It says that it writes until it is told, and what the other says may be a moment old.
@@ -139,7 +145,7 @@ def test_another_controller_takes_over(controlled, until):
             controller.kill()
             process.kill()
 
-        gap_s = traffic.gap_s(harm, until)
+        gap_s = traffic.gap_s(harm, system.others_write(writer))
         log.info("controller and writer killed: took over after %.2f s", gap_s)
         system.start_replica(at, writer)
         system.controller()

@@ -74,14 +74,30 @@ class Traffic:
         time.sleep(0.5)
         assert self.read == [str(number) for number in range(self.sent)]
 
-    def gap_s(self, event, until):
-        """How long after an event it takes until more is read."""
-        before_s = time.monotonic()
+    def gap_s(self, event, over, timeout_s=60):
+        """The longest time in which nothing is read, from an event until something is after it.
+
+        Args:
+            event: Called first.
+            over: Whether somebody else is at work now.
+            timeout_s: When to give up.
+        """
+        began_s = since_s = time.monotonic()
+        known, longest_s, others = self._size(), 0.0, False
         event()
-        time.sleep(0.3)  # what was under way arrives
-        known = len(self.read)
-        until(lambda: len(self.read) > known, 30)
-        return time.monotonic() - before_s
+        while time.monotonic() < began_s + timeout_s:
+            others = others or over()
+            size, now_s = self._size(), time.monotonic()
+            longest_s = max(longest_s, now_s - since_s)
+            if size > known:
+                if others:
+                    return longest_s
+                known, since_s = size, now_s
+            time.sleep(0.01)
+        raise AssertionError(f"nobody has taken over within {timeout_s} s")
+
+    def _size(self):
+        return self._read.stat().st_size
 
 
 def dafka(*words, **streams):
