@@ -12,7 +12,7 @@ from dafka.errors import StorageError, WireError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit import GATEWAYS, KEPT_MS
+from dafka.groups.commit import CONTROLLERS, GATEWAYS, KEPT_MS
 from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
@@ -91,6 +91,9 @@ GATEWAYS_KEPT = (
 """The first rules of every store: what of ledgers is not needed neither age nor size says; what is
 said of topics is kept. What was asked for nobody needs once it was said what followed."""
 
+CONTROLLERS_KEPT = Retention(topics=CONTROLLERS, bytes_max=64 * 1024 * 1024)
+"""Of what controllers want only the last record counts, which may have some hundred kilobytes."""
+
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
 
@@ -143,7 +146,7 @@ class Store:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
-        retainer = Retainer((*GATEWAYS_KEPT, *retention, COMMITS_KEPT))
+        retainer = Retainer((*GATEWAYS_KEPT, CONTROLLERS_KEPT, *retention, COMMITS_KEPT))
         self._role = StoreRole(
             record_log,
             server,

@@ -15,7 +15,7 @@ from dafka.gateway.lines import LEDGER, chain_address, encoded
 from dafka.gateway.share import batches_of
 from dafka.groups import membership
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit import GATEWAYS, KEPT_MS
+from dafka.groups.commit import CONTROLLERS, GATEWAYS, KEPT_MS
 from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
@@ -367,6 +367,18 @@ def test_no_rule_drops_what_gateways_need(cluster):
         log.append(batches_of(Partition(topic, "A"), 0, [b"x"]))
     everything = Retention(topics="_*", age_ms=0)
     assert cluster.store(retention=(everything,))._role._retainer.due(log, 2**60, 9) == {}
+
+
+def test_what_controllers_want_is_kept_and_what_they_wanted_before_in_part(cluster):
+    log, before, now = (MemoryLog("ME"), *(Partition(CONTROLLERS, one) for one in "AB"))
+    for partition, count in ((before, 70), (now, 10)):
+        for sequence in range(count):
+            log.append(batches_of(partition, sequence, [bytes(1_000_000)]))
+    everything = Retention(topics="_*", age_ms=0)
+    retainer = cluster.store(retention=(everything,))._role._retainer
+    trims = retainer.due(log, 2**60, 99)
+    assert trims.keys() == {before}
+    assert 10 < trims[before] < 20
 
 
 def test_changes_of_topics_are_kept_for_some_days(cluster):
