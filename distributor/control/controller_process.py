@@ -33,6 +33,7 @@ from distributor.control.grants import (
     ReplicaLost,
     TellReplica,
     WishesKept,
+    moved,
 )
 from distributor.control.overview import flow_rows, replica_row
 from distributor.control.replica_client import ReplicaClient
@@ -232,6 +233,7 @@ class RunningController:
             match effect := due.popleft():
                 case KeepWishes():
                     await self._answered(partial(self._log.write, effect.wishes))
+                    _tell_moved(machine.kept, effect.wishes)
                     due += machine.handle(WishesKept(), now_ms())
                     self._kept = effect.wishes
                 case BeginReplica():
@@ -296,3 +298,10 @@ class RunningController:
             except (QueryError, NotStoredError, BufferFullError) as error:
                 log.warning("stores do not answer a controller: %s", error)
                 await asyncio.sleep(AGAIN_S)
+
+
+def _tell_moved(before: Wishes, after: Wishes) -> None:
+    """Say in the log which replicas write now what others did: a line for each two of them."""
+    for (old, new), flows in moved(before, after).items():
+        facts = {"flows": flows, "writer": new, "before": old or "nobody"}
+        log.info("flows have another writer", extra=facts)

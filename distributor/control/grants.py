@@ -135,6 +135,17 @@ class TellReplica:
 GrantEffect = KeepWishes | BeginReplica | TellReplica
 
 
+def moved(before: Wishes, after: Wishes) -> Counter[tuple[str, str]]:
+    """Count the grants that have moved, by who wrote before and who does now; empty is nobody."""
+    found: Counter[tuple[str, str]] = Counter()
+    for number, wished in after.flows.items():
+        old = before.flows.get(number)
+        writer = "" if old is None else old.writer
+        if (old is None or old.epoch != wished.epoch) and wished.writer:
+            found[writer, wished.writer] += 1
+    return found
+
+
 class GrantMachine:
     """One controller in charge.
 

@@ -21,7 +21,7 @@ import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from tests.support.two_clusters import Traffic, World
+from tests.support.two_clusters import LOADED, Traffic, World
 
 log = logging.getLogger(__name__)
 
@@ -233,7 +233,7 @@ def test_a_replica_that_is_ready_takes_over(pb, world, tmp_path, until, harm, se
 
     def break_writer():
         writer.send_signal(harm)
-        first.wait_until_gone(seconds)
+        first.wait_until_gone(seconds * LOADED)
         second.tell(**allow(2))
 
     gap_s = traffic.gap_s(break_writer, lambda: second.is_in(WRITING, 2))
@@ -244,4 +244,4 @@ def test_a_replica_that_is_ready_takes_over(pb, world, tmp_path, until, harm, se
         known = len(traffic.read)
         until(lambda: len(traffic.read) > known + 500, 60)
     traffic.check(until)
-    assert gap_s < seconds
+    assert gap_s < seconds * LOADED

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.support.two_clusters import Traffic, World
+from tests.support.two_clusters import LOADED, Traffic, World
 
 log = logging.getLogger(__name__)
 
@@ -128,8 +128,8 @@ def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, un
     until(lambda: len(traffic.read) > known + 3_000)
     assert (system.writer(), system.replaced()) == (writer, replaced)
     traffic.check(until)
-    assert killed_s < 3
-    assert stopped_s < 5
+    assert killed_s < 3 * LOADED
+    assert stopped_s < 5 * LOADED
 
 
 def test_another_controller_takes_over(controlled, until):
@@ -150,7 +150,7 @@ def test_another_controller_takes_over(controlled, until):
         system.start_replica(at, writer)
         system.controller()
         writer = until(system.ready)
-        assert gap_s < 8
+        assert gap_s < 8 * LOADED
     traffic.check(until)
 
 

@@ -10,6 +10,9 @@ import sys
 import threading
 import time
 
+LOADED = 4
+"""So many times as long as on a machine with nothing else to do anything may take."""
+
 TOPOLOGY = """
 version: 1
 name: two

@@ -371,8 +371,8 @@ def test_no_rule_drops_what_gateways_need(cluster):
 
 def test_what_controllers_want_is_kept_and_what_they_wanted_before_in_part(cluster):
     log, before, now = (MemoryLog("ME"), *(Partition(CONTROLLERS, one) for one in "AB"))
-    for partition, count in ((before, 70), (now, 10)):
-        for sequence in range(count):
+    for partition, length in ((before, 70), (now, 10)):
+        for sequence in range(length):
             log.append(batches_of(partition, sequence, [bytes(1_000_000)]))
     everything = Retention(topics="_*", age_ms=0)
     retainer = cluster.store(retention=(everything,))._role._retainer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import ExitStack, closing
 
@@ -17,6 +18,9 @@ from distributor.errors import CommandError
 from tests.support.control_commands import flow_of, hello
 from tests.support.control_sessions import INSTANCE, Session, Works
 from tests.support.relay import Relay
+from tests.support.two_clusters import LOADED
+
+log = logging.getLogger(__name__)
 
 pytestmark = pytest.mark.net
 
@@ -72,7 +76,8 @@ def site(pair, free_ports):
 SPREAD = [(1, "r1"), (2, "r2")]
 
 
-def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until):
+def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until, caplog):
+    caplog.set_level(logging.INFO)
     controller = site.controller()
     until(lambda: site.writers() == SPREAD)
     until(lambda: controller.page({})["flows"][0]["ready"] == 1)
@@ -83,13 +88,19 @@ def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until):
     assert (controller.unready(), controller.unwell(), controller.join(0)) == ("", "", False)
     site.replicas["r1"].close()
     until(lambda: site.writers() == [(1, "r2"), (2, "r2")])
+    told = [one for one in caplog.records if one.message == "flows have another writer"]
+    assert [(one.before, one.writer, one.flows) for one in told] == [
+        ("nobody", "r1", 1),
+        ("nobody", "r2", 1),
+        ("r1", "r2", 1),
+    ]
     until(lambda: controller.unready() == "no session with r1")
     site.start("r1")
     until(lambda: controller.unready() == "")
     assert site.writers() == [(1, "r2"), (2, "r2")]
 
 
-def test_a_way_on_which_nothing_arrives_any_more_is_noticed_within_five_seconds(site, until):
+def test_a_way_on_which_nothing_arrives_any_more_is_noticed(site, until):
     relay = Relay(int(site.places["r1"].rpartition(":")[2]))
     site.stack.callback(relay.close)
     site.places["r1"] = f"127.0.0.1:{relay.port}"
@@ -99,7 +110,9 @@ def test_a_way_on_which_nothing_arrives_any_more_is_noticed_within_five_seconds(
     relay.swallow()
     both = [(1, "r1"), (2, "r2"), (1, "r2")]  # r1 cannot hear of it, and its writing does no harm
     until(lambda: site.writers() == sorted(both))
-    assert time.monotonic() - began_s < 5
+    noticed_s = time.monotonic() - began_s
+    log.info("noticed after %.2f s", noticed_s)
+    assert noticed_s < 5 * LOADED
 
 
 def test_another_one_takes_over_and_disturbs_nobody(site, until):

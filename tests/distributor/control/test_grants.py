@@ -18,6 +18,7 @@ from distributor.control.grants import (
     ReplicaLost,
     TellReplica,
     WishesKept,
+    moved,
 )
 from distributor.control.messages import (
     AllowWrites,
@@ -289,3 +290,13 @@ def test_in_the_end_somebody_who_is_there_writes_and_no_epoch_comes_twice(happen
     given = {}
     for epoch, what in offices.epochs():
         assert given.setdefault(epoch, what) == what
+
+
+def test_grants_that_have_moved_are_counted_by_who_wrote_and_who_does():
+    office = Office().keep().hear(*map(ReplicaFound, REPLICAS)).keep()
+    nobody, spread = office.kept[-2:]
+    assert moved(nobody, spread) == {("", "r1"): 1, ("", "r2"): 1, ("", "r3"): 1}
+    office.hear(ReplicaLost("r2", SessionEnd.SILENT)).keep()
+    assert moved(spread, office.kept[-1]) == {("r2", "r1"): 1}
+    assert moved(spread, spread) == {}
+    assert moved(NO_WISHES, NO_WISHES) == {}
