@@ -28,6 +28,8 @@ class Controlled:
             at = f"127.0.0.1:{world.ports[listen]}"
             self._named += ["--replica", at]
             self.start_replica(at, f"127.0.0.1:{world.ports[metrics]}")
+        self._shows = []
+        """Where controllers show what they know."""
         self.controllers = [self.controller() for _ in range(2)]
 
     def start_replica(self, at, metrics):
@@ -37,7 +39,22 @@ class Controlled:
 
     def controller(self):
         """Start another controller."""
-        return self._world.distributor("controller", "run", *self._named)
+        shows = f"127.0.0.1:{self._world.ports[10 + len(self._shows)]}"
+        self._shows.append(shows)
+        words = [*self._named, "--metrics", shows]
+        return self._world.distributor("controller", "run", *words)
+
+    def tell(self):
+        """Log what replicas and controllers show, for whoever has to find out what went wrong."""
+        for place in (*(f"{one}/metrics" for one in self.replicas), *self._shows):
+            page = place if "/" in place else f"{place}/controller"
+            try:
+                with urlopen(f"http://{page}", timeout=2) as shown:
+                    lines = shown.read().decode().splitlines()
+            except OSError as error:
+                lines = [str(error)]
+            told = [one for one in lines if page != place or one.startswith("distributor_replica")]
+            log.info("%s: %s", page, " | ".join(told))
 
     def flows(self, metrics, status):
         """How many flows of a replica do something."""
@@ -89,10 +106,12 @@ def keys():
 
 @pytest.fixture
 def controlled(tmp_path, free_ports, keys):
-    first = free_ports(10)
+    first = free_ports(14)
     with ExitStack() as stack:
-        world = World(stack, range(first, first + 10), tmp_path, keys=keys)
-        yield Controlled(world), Traffic(stack, world, tmp_path)
+        world = World(stack, range(first, first + 14), tmp_path, keys=keys)
+        system = Controlled(world)
+        stack.callback(system.tell)
+        yield system, Traffic(stack, world, tmp_path)
 
 
 def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, until):
