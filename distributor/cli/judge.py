@@ -1,4 +1,4 @@
-"""`distributor verify` and `audit`: all clusters compared, and what is missing brought."""
+"""`distributor verify`, `wait` and `audit`: all clusters compared, and what is missing brought."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ from distributor.verify.meter import AuditMeter
 from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
+from distributor.verify.waiting import Awaited
+from distributor.verify.waiting import wait as wait_for_all
 from topology import Topology
 from topology.output import Columns, column, fields_of, number, open_console, print_json, table
+from topology.terminal import say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -95,6 +98,48 @@ def verify(
     _print(verdict, repaired, json_lines)
     if verdict.exit_code:
         raise typer.Exit(verdict.exit_code)
+
+
+AWAITED: Columns[Awaited] = (
+    column("cluster"),
+    number("lacks"),
+    column("error"),
+)
+
+
+def wait(
+    file: File,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds; what is not there then is missing.")
+    ] = 30.0,
+    json_lines: Json = False,
+) -> None:
+    """Wait until all that is published so far is on every cluster that it is for.
+
+    What is published meanwhile is not waited for. Exit codes: 0 it is everywhere; 1 records are
+    missing; 2 the call cannot be used; 4 a cluster does not answer.
+
+    Example: distributor wait config/four-clusters.yaml --timeout 30
+    """
+    topology = load(file)
+    began_s = time.monotonic()
+    with _bar("waiting") as progress:
+        found = wait_for_all(topology, timeout, progress)
+    seconds = time.monotonic() - began_s
+    silent = any(one.lacks is None for one in found)
+    lacks = sum(one.lacks or 0 for one in found)
+    if json_lines:
+        clusters = [fields_of(one) for one in found]
+        print_json(
+            {"everywhere": not (lacks or silent), "after_s": round(seconds, 3)}
+            | {"clusters": clusters}
+        )
+    elif lacks or silent:
+        open_console().print(table(AWAITED, found, f"not everywhere after {seconds:.1f} s"))
+    else:
+        say(f"everywhere after {seconds:.1f} s")
+    if lacks or silent:
+        raise typer.Exit(4 if silent else 1)
 
 
 def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: float) -> Verdict:

@@ -66,13 +66,16 @@ def test_kills_lose_nothing_and_show_nothing_twice(cluster, until, request):
 
     go_on()
     draw = random.Random(0)
+    kills = []
     for number in range(rounds):
         owner = until(lambda: owner_of(bootstrap, TOPIC, draw.randrange(PARTITIONS)), WAIT_S)
         store = draw.choice(cluster.stores)
+        killed_s = time.monotonic()
         if number % 2:
             cluster.kill_store(store)  # who takes over has to do without it
         cluster.kill_gateway(owner)
         go_on()
+        kills.append((killed_s, time.monotonic()))
         if not number % 2:
             cluster.kill_store(store)
             go_on()
@@ -93,9 +96,17 @@ def test_kills_lose_nothing_and_show_nothing_twice(cluster, until, request):
     assert watcher.shown == found
     _owned_by_each_alone(cluster, watcher.shown)
     _read_as_dafka(cluster, acknowledged.keys())
-    silent = ", ".join(f"{one.name} {one.silent_s():.1f} s" for one in producers)
-    told = f"{rounds} rounds, {len(acknowledged)} records; partitions without answers: {silent}"
-    sys.stdout.write(f"{told}\n")
+    sys.stdout.write(f"{rounds} rounds, {len(acknowledged)} records\n")
+    _tell_silences(producers, kills)
+
+
+def _tell_silences(producers, kills):
+    """For how long a partition was not answered for, each time its owner was killed."""
+    for producer in producers:
+        for number, what in enumerate(("a gateway", "a gateway and a store")):
+            silent = sorted(producer.silent_s(*kill) for kill in kills[number::2])
+            told = " ".join(f"{one:.1f}" for one in silent)
+            sys.stdout.write(f"{what} killed, {producer.name} is not answered for: {told} s\n")
 
 
 def _is_there_once(cluster, shown, acknowledged):

@@ -124,12 +124,13 @@ class NumberedProducer(threading.Thread):
         assert not self.failed
         assert len(self.placed) == self.sent
 
-    def silent_s(self):
-        """The longest time without an acknowledgement of a partition."""
+    def silent_s(self, since_s, until_s):
+        """The longest time without an acknowledgement of a partition that began in between."""
         return max(
             later - earlier
             for times in self.answered_s.values()
             for earlier, later in itertools.pairwise(times)
+            if since_s <= later and earlier < until_s
         )
 
     def _acknowledged(self, value, partition, offset):

@@ -11,8 +11,8 @@ from distributor.cli.main import app, main
 
 FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
 COMMANDS = (
-    *("run", "up", "status", "verify", "audit", "trace", "doctor", "dashboard", "demo", "drill"),
-    *("links", "retarget", "resume", "lost", "apply"),
+    *("run", "up", "status", "verify", "wait", "audit", "trace", "doctor", "dashboard"),
+    *("demo", "drill", "links", "retarget", "resume", "lost", "apply"),
 )
 
 
@@ -50,7 +50,7 @@ def test_every_command_has_an_example(run, command):
     assert f"distributor {command}" in out
 
 
-@pytest.mark.parametrize("command", ["up", "status", "verify", "demo", "trace"])
+@pytest.mark.parametrize("command", ["up", "status", "verify", "wait", "demo", "trace"])
 def test_a_file_that_is_not_there_has_exit_code_2(run, command):
     words = ("--from", "c1") if command == "trace" else ()
     code, _, error = run(command, "no-such-file.yaml", *words)
