@@ -185,6 +185,17 @@ class Holdings:
             for partition in view.begins
         }
 
+    def kept(self, partitions: Collection[Partition]) -> Collection[Partition]:
+        """Ask every store; return those of these of which one keeps something, or may."""
+        if len(self._views) > 1 and self._stores.all(self._ask).failures:
+            return partitions
+        views = self._views.values()
+        return {
+            partition
+            for partition in partitions
+            if any(partition in view.heads and partition not in view.empty for view in views)
+        }
+
     def client(self) -> StoreClient:
         """The store that last spoke for the cluster."""
         return self._stores.store(self.store)
@@ -266,11 +277,15 @@ class BothEnds:
             hidden = not self._look(spans)
         begins = {} if ours is None else dict(source.said.begins)
         certain = True
-        if any(start > theirs.get(partition, -1) + 1 for partition, start in begins.items()):
+        empty = {*target.said.empty, *ended}
+        overtaken = {one for one, start in begins.items() if start > theirs.get(one, -1) + 1}
+        if overtaken:
             # What this store lacks, and the target, another one may have.
             by_all = source.begins()
             certain = by_all is not None
             begins = begins if by_all is None else by_all
+        if emptied := overtaken & empty:
+            empty -= set(target.kept(emptied))
         # A source that does not answer has not lost anything: what was found out still holds.
         return HeadsRead(
             target=theirs,
@@ -280,7 +295,7 @@ class BothEnds:
             hidden=hidden,
             begins=begins,
             certain=certain,
-            empty=frozenset({*target.said.empty, *ended}),
+            empty=frozenset(empty),
         )
 
     def close(self) -> None:

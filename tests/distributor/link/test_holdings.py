@@ -293,6 +293,19 @@ def test_where_logs_begin_is_what_all_stores_say(survey):
     assert holdings.begins() == {A: 2, B: 4}
 
 
+def test_what_no_store_keeps_is_what_all_say_that_they_keep_nothing_of(survey):
+    emptied, whole = (Answering(batch(A, 0, 5), batch(B, 0, 2)) for _ in range(2))
+    emptied.log.append([], trims={A: 5, B: 2})
+    whole.log.append([], trims={B: 2})
+    holdings, stores = survey(one=emptied, two=whole)
+    assert holdings.ask()
+    assert holdings.said.empty == {A, B}
+    assert holdings.kept({A, B}) == {A}
+    assert holdings.kept({B}) == set()
+    stores["two"] = Silent()
+    assert holdings.kept({B}) == {B}, "it may keep some"
+
+
 def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(survey):
     store = Older(batch(A, 0, 5))
     holdings, _ = survey(one=store)
@@ -303,7 +316,7 @@ def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(su
 
 
 def both_ends(monkeypatch, stores):
-    """What a link asks, with one store, by name, at each end."""
+    """What a link asks, with stores by name: `source` and `target`, those that begin with these."""
 
     class Client:
         def __init__(self, endpoint, *_):
@@ -314,8 +327,13 @@ def both_ends(monkeypatch, stores):
 
     monkeypatch.setattr(cluster_client, "StoreClient", Client)
     source, target = (
-        ClusterSpec(name=one, id=1, towers=("tcp://h:1",), stores=(StoreSpec(query=one, data=""),))
-        for one in ("source", "target")
+        ClusterSpec(
+            name=end,
+            id=1,
+            towers=("tcp://h:1",),
+            stores=tuple(StoreSpec(query=one, data="") for one in stores if one.startswith(end)),
+        )
+        for end in ("source", "target")
     )
     return BothEnds(source, target, lambda _: True)
 
@@ -358,6 +376,20 @@ def test_of_what_was_found_and_the_source_has_forgotten_it_is_said_where_it_ende
     assert (heads.source[A], heads.target[A]) == (2, 2)
     assert heads.waiting == frozenset(), "nothing is left that could differ"
     assert A not in link.survey().source
+
+
+def test_what_another_store_of_the_target_keeps_is_not_empty_behind_a_hole(monkeypatch):
+    """Retention takes it from that one, too, but until then somebody reads across the hole."""
+    source = Showing(batch(A, 0, 3), batch(A, 3, 2), batch(A, 5, 2))
+    first, second = (Showing(batch(A, 0, 3)) for _ in range(2))
+    link = both_ends(monkeypatch, {"source": source, "target-1": first, "target-2": second})
+    source.log.append([], trims={A: 5})
+    first.log.append([], trims={A: 3})
+    heads = link.survey()
+    assert (heads.begins, heads.target) == ({A: 5}, {A: 2})
+    assert heads.empty == frozenset()
+    second.log.append([], trims={A: 3})
+    assert link.survey().empty == {A}
 
 
 @pytest.mark.parametrize("sick", ["neither", "source", "target"])
