@@ -15,6 +15,7 @@ from queue import Empty, Queue
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import DafkaError, MisuseError, WireError
+from dafka.model import WHOLE
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.files import private_directory
@@ -42,7 +43,7 @@ from distributor.survey import ASKED_AT_ONCE_MAX
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dafka.model import Partition
+    from dafka.model import Partition, Share
     from distributor.link.events import Stop
     from distributor.link.progress import LinkProgress
     from distributor.link.target import TargetEvent
@@ -65,6 +66,7 @@ class SteeredLink:
         probe_interval_ms: How often to look at the targets.
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         is_flow: Whether it is one of a replica: of records alone, and its progress is asked for.
+        share: Which partitions it carries.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class SteeredLink:
         *,
         permitted: bool = True,
         is_flow: bool = False,
+        share: Share = WHOLE,
     ) -> None:
         self._topology = topology
         self._link = link
         self._permitted = permitted
         self._is_flow = is_flow
+        self._share = share
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
@@ -230,8 +234,14 @@ class SteeredLink:
                 self._stopping.set()
 
     def _opened(self, target: str) -> LinkNode:
-        allowed, watched = self._permitted, self._is_flow
-        return LinkNode(self._topology, self._link, target, permitted=allowed, watched=watched)
+        return LinkNode(
+            self._topology,
+            self._link,
+            target,
+            permitted=self._permitted,
+            watched=self._is_flow,
+            share=self._share,
+        )
 
     def _steer(self) -> None:
         while not self._stopping.is_set():

@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import DafkaError
+from dafka.model import Share
 from dafka.node.loop import NodeFailedError
 from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
@@ -99,13 +100,12 @@ def opened(topology: Topology, flow: Flow, *, permitted: bool) -> Work:
     """
     if flow.kind is not FlowKind.RECORDS:
         raise PlanError(f"replicas run flows of records so far, not of {flow.kind.value}")
-    if flow.shares != 1:
-        raise PlanError(f"replicas run whole links so far, not one of {flow.shares} shares")
     known = {cluster.name for cluster in topology.clusters}
     strange = {flow.link.source, *flow.link.targets, *flow.link.beyond} - known
     if strange:
         raise PlanError(f"this replica's topology has no cluster {min(strange)!r}")
-    return SteeredLink(topology, flow.link, permitted=permitted, is_flow=True)
+    share = Share(flow.share, flow.shares)
+    return SteeredLink(topology, flow.link, permitted=permitted, is_flow=True, share=share)
 
 
 class FlowThread:
