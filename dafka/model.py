@@ -68,7 +68,7 @@ def range_of(slot: int, ranges: int) -> int:
     return slot * ranges // SLOTS
 
 
-class Share(NamedTuple):
+class PartitionShare(NamedTuple):
     """One of the parts into which several divide the partitions among them, none of them twice.
 
     Attributes:
@@ -84,7 +84,7 @@ class Share(NamedTuple):
         return self.of == 1 or range_of(slot_of(address), self.of) == self.number
 
 
-WHOLE = Share()
+WHOLE = PartitionShare()
 """All partitions."""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.limits import PEER_BOUNDS, PeerBounds
-from dafka.model import WHOLE, Partition, Share
+from dafka.model import WHOLE, Partition, PartitionShare
 from dafka.protocol.effects import (
     Deliver,
     Dropped,
@@ -110,7 +110,7 @@ class ConsumerSettings:
 
     topics: tuple[str, ...] = ()
     wants: Callable[[str], bool] = _every_topic
-    share: Share = WHOLE
+    share: PartitionShare = WHOLE
     start: Start = Start.EARLIEST
     positions: Mapping[Partition, int] = field(default_factory=dict)
     committed: bool = False

@@ -19,7 +19,7 @@ from distributor.verify.divergence import Witness
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from dafka.model import Partition, Share
+    from dafka.model import Partition, PartitionShare
     from dafka.query.client import StoreClient
     from dafka.storage.log import Mark
     from dafka.transport.request import ConnectClient
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 class StoreView:
     """What one store has said it holds of what a link carries."""
 
-    def __init__(self, wants: Callable[[str], bool], share: Share = WHOLE) -> None:
+    def __init__(self, wants: Callable[[str], bool], share: PartitionShare = WHOLE) -> None:
         self._wants, self._share = wants, share
         self._until: Mark | None = None
         self.heads: dict[Partition, int] = {}
@@ -128,7 +128,7 @@ class Holdings:
         wants: Callable[[str], bool],
         connect: ConnectClient = QueryClient,
         timeout_ms: int | None = None,
-        share: Share = WHOLE,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self.cluster = cluster.name
         declared = Cluster.declared(cluster)
@@ -238,7 +238,7 @@ class BothEnds:
         wants: Callable[[str], bool],
         connect: ConnectClient = QueryClient,
         now_ms: Callable[[], int] = CLOCK.now_ms,
-        share: Share = WHOLE,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self.source, self.target = source.name, target.name
         self._source = Holdings(source, wants, connect, share=share)

@@ -19,7 +19,7 @@ from distributor.link.events import StopReason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dafka.model import Share
+    from dafka.model import PartitionShare
     from distributor.link.events import Hopped, Skipped
     from topology.plan import Link
 
@@ -71,7 +71,7 @@ HOP_SECONDS = Histogram(
 class LinkMeter:
     """The series of one link towards one of its targets."""
 
-    def __init__(self, link: Link, target: str = "", share: Share = WHOLE) -> None:
+    def __init__(self, link: Link, target: str = "", share: PartitionShare = WHOLE) -> None:
         part = "" if share == WHOLE else f" share {share.number}/{share.of}"
         labels = (link.source, target or link.target, link.crossing + part)
         copied = BATCHES.labels(*labels), BYTES.labels(*labels)

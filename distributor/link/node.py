@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
 
-    from dafka.model import Partition, Share
+    from dafka.model import Partition, PartitionShare
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.transport.sockets import Pollable
@@ -91,7 +91,7 @@ class LinkNode:
         *,
         permitted: bool = True,
         watched: bool = False,
-        share: Share = WHOLE,
+        share: PartitionShare = WHOLE,
     ) -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
@@ -220,7 +220,7 @@ def carried_by(topology: Topology, link: Link) -> Callable[[str], bool]:
     return wants
 
 
-def part_of(rate: int | None, share: Share) -> int | None:
+def part_of(rate: int | None, share: PartitionShare) -> int | None:
     """Return what of a link's bound one share of it may use."""
     return None if rate is None else max(1, rate // share.of)
 
@@ -234,7 +234,7 @@ def link_machine(
     *,
     foreign: bool,
     permitted: bool = True,
-    share: Share = WHOLE,
+    share: PartitionShare = WHOLE,
 ) -> LinkMachine:
     """Return a link that knows nothing yet.
 

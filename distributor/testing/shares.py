@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 
-from dafka.model import Share
+from dafka.model import PartitionShare
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way, settled
@@ -72,7 +72,7 @@ class _Divided:
             if chance.random() < 0.8:
                 sim.world.after(chance.randint(0, OVERLAP_MS_MAX), partial(_end, old))
         sim.links = [
-            one.divided(Share(number, of), f"-{len(self.numbers)}-{number}")
+            one.divided(PartitionShare(number, of), f"-{len(self.numbers)}-{number}")
             for one in {link.link: link for link in sim.links}.values()
             for number in range(of)
         ]

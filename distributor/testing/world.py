@@ -37,7 +37,7 @@ from topology.model import ClusterName, StoreSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dafka.model import Partition, Share
+    from dafka.model import Partition, PartitionShare
     from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
     from distributor.link.events import Stop, StopReason
@@ -196,7 +196,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
         twin: str = "",
-        share: Share = WHOLE,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self.share = share
         self._whole = plan
@@ -222,7 +222,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         """Topics that it was told to copy on."""
         self.switches: list[Switch] = []
 
-    def divided(self, share: Share, mark: str) -> SimLink:
+    def divided(self, share: PartitionShare, mark: str) -> SimLink:
         """Another process, which runs a share of the same link."""
         world, settings = self.world, self._settings
         return SimLink(world, self._whole, self.link, self._clusters, settings, mark, share)

@@ -16,8 +16,8 @@ from dafka.model import (
     Batch,
     Endpoint,
     Partition,
+    PartitionShare,
     Reach,
-    Share,
     TowerEndpoints,
     address_in,
     address_of,
@@ -218,10 +218,10 @@ SHARES = {
 def test_shares_are_the_same_for_ever():
     for address, shares in SHARES.items():
         for of, number in shares.items():
-            assert Share(number, of).has(address)
+            assert PartitionShare(number, of).has(address)
 
 
 @given(st.text(max_size=40), st.integers(1, SLOTS))
 def test_each_partition_is_in_one_share_and_no_other(address, of):
-    assert sum(Share(number, of).has(address) for number in range(of)) == 1
+    assert sum(PartitionShare(number, of).has(address) for number in range(of)) == 1
     assert WHOLE.has(address)

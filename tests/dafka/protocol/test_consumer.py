@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from dafka.limits import PeerBounds
-from dafka.model import Partition, Share, replace
+from dafka.model import Partition, PartitionShare, replace
 from dafka.protocol.consumer import (
     CONSUMER_STATES,
     ConsumerState,
@@ -189,7 +189,7 @@ def test_without_topics_it_listens_to_all_that_it_wants(batch):
 def test_of_a_share_it_takes_and_asks_for_its_own_partitions_alone(batch, topics):
     """By whatever it hears of another one's."""
     ours, others = Partition("flights", "AA"), Partition("flights", "AB" * 16)
-    bench = Bench(topics=topics, committed=True, share=Share(1, 2))
+    bench = Bench(topics=topics, committed=True, share=PartitionShare(1, 2))
     about = [live(batch(0, partition=others)), head(5, address=others.address)]
     about += [
         messages.Ack(*others, "STORE", 7),

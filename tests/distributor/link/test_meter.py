@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
-from dafka.model import Share
+from dafka.model import PartitionShare
 from distributor.link.events import Hopped, Skipped, StopReason
 from distributor.link.meter import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
 from topology import plan
@@ -52,7 +52,7 @@ def test_what_is_skipped_is_counted_apart(meter):
 def test_shares_of_a_link_are_told_apart(pair, meter):
     (link, _) = plan(pair.topology).links
     meter.lag(3, 0)
-    LinkMeter(link, share=Share(1, 4)).lag(5, 0)
+    LinkMeter(link, share=PartitionShare(1, 4)).lag(5, 0)
     assert value("distributor_lag_records") == 3
     assert value("distributor_lag_records", level="1 share 1/4") == 5
 

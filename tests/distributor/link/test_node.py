@@ -7,7 +7,7 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.model import Partition, Share
+from dafka.model import Partition, PartitionShare
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
@@ -192,7 +192,7 @@ def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batc
     ("bound", "of", "part"), [(None, 4, None), (100, 4, 25), (3, 4, 1), (100, 1, 100)]
 )
 def test_shares_of_a_link_divide_what_it_may_send(bound, of, part):
-    assert part_of(bound, Share(0, of)) == part
+    assert part_of(bound, PartitionShare(0, of)) == part
 
 
 def test_a_share_copies_its_partitions_and_no_others(pair, make_batch, until):
@@ -203,13 +203,17 @@ def test_a_share_copies_its_partitions_and_no_others(pair, make_batch, until):
         link = plan(pair.topology).links[0]
         first, second = (
             LinkNode(
-                pair.topology, link, permitted=not number, watched=True, share=Share(number, 2)
+                pair.topology,
+                link,
+                permitted=not number,
+                watched=True,
+                share=PartitionShare(number, 2),
             )
             for number in range(2)
         )
         stack.callback(first.close)
         stack.callback(second.close)
-        ours = {one for one in addresses if Share(0, 2).has(one)}
+        ours = {one for one in addresses if PartitionShare(0, 2).has(one)}
         assert 0 < len(ours) < 20
         until(lambda: {one.address for one in everything(pair, 2)} == ours)
         until(lambda: {one.address for one in second.progress.there} == {*addresses} - ours)

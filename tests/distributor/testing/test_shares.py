@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.model import Share, range_of, slot_of
+from dafka.model import PartitionShare, range_of, slot_of
 from distributor.testing import shares
 from distributor.testing.shares import SharesOutcome, run
 
@@ -24,13 +24,17 @@ def test_the_same_seed_is_the_same_run():
 
 def leave_the_last_out(monkeypatch):
     monkeypatch.setattr(
-        Share, "has", lambda self, address: range_of(slot_of(address), self.of + 1) == self.number
+        PartitionShare,
+        "has",
+        lambda self, address: range_of(slot_of(address), self.of + 1) == self.number,
     )
 
 
 def count_from_one(monkeypatch):
     monkeypatch.setattr(
-        Share, "has", lambda self, address: range_of(slot_of(address), self.of) == self.number + 1
+        PartitionShare,
+        "has",
+        lambda self, address: range_of(slot_of(address), self.of) == self.number + 1,
     )
 
 
