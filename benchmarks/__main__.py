@@ -23,6 +23,7 @@ from benchmarks.latency import latency
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import pipeline
 from benchmarks.positions import positions
+from benchmarks.shares import shares
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.steps import steps
@@ -40,6 +41,8 @@ RELAY_KB = "bare pyzmq passes on to two, 1 KB"
 WRITER = "bare pyzmq into a plain file, fdatasync, 100 B"
 FEW_DIGITS = 100
 
+SHARED = "one link in {} shares, 100 B"
+
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
@@ -56,6 +59,7 @@ GOALS = [
     ("latency in one cluster, p50", f"{BARE}latency in one cluster, p50", None),
     ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
     (MANY, FEW, 0.8),
+    (SHARED.format(2), SHARED.format(1), None),
     (READ, MADE_UP, 0.5),
     *(
         (
@@ -88,6 +92,11 @@ def _hops(results: Results, records: int) -> None:
     hop(results, "one hop, 1 KB", records // 2, 1_000)
     relay(results, RELAY_KB, records // 2 // 100, 100, 1_000)
     tree(results, "four clusters, 100 B", records * 2, 100)
+
+
+def _shares(results: Results, records: int) -> None:
+    for of in (1, 2):
+        shares(results, SHARED.format(of), of, records * 2, 100)
 
 
 def _latency(results: Results, _records: int) -> None:
@@ -131,6 +140,7 @@ def _kafka(results: Results, records: int) -> None:
 PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
+    "shares": _shares,
     "latency": _latency,
     "positions": _positions,
     "growth": _growth,

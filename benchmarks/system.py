@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import free_ports, own_bytes, scratch
 from dafka.cluster import Cluster
 from dafka.query.cluster_client import ClusterClient
-from distributor.local.processes import processes_of
+from distributor.local.processes import ProcessKind, processes_of
 from distributor.local.supervisor import Supervisor
 from distributor.survey import survey
 from topology import load, plan
@@ -44,6 +44,7 @@ class System:
 
     def __init__(self, supervisor: Supervisor, file: Path) -> None:
         self._supervisor = supervisor
+        self.file = file
         self.topology = load(file)
         self._clients = [self.client(cluster.name) for cluster in self.topology.clusters]
 
@@ -97,12 +98,13 @@ class System:
 
 
 @contextmanager
-def system(tree: str, further: str = "") -> Iterator[System]:
+def system(tree: str, further: str = "", *, links: bool = True) -> Iterator[System]:
     """Run the topology with this tree over clusters `c1`, `c2`, ... until the block ends.
 
     Args:
         tree: The line of the file that declares it.
         further: Other lines of the file.
+        links: Whether its distributors run.
     """
     with scratch() as home:
         file = home / "topology.yaml"
@@ -117,7 +119,9 @@ def system(tree: str, further: str = "") -> Iterator[System]:
                 f" stores: [{{query: '{query}', data: '{data}'}}]}}"
             )
         file.write_text("\n".join([*lines, tree, further]))
-        supervisor = Supervisor(processes_of(plan(load(file)), file), home / "logs")
+        declared = processes_of(plan(load(file)), file)
+        wanted = [one for one in declared if links or one.kind is not ProcessKind.DISTRIBUTOR]
+        supervisor = Supervisor(wanted, home / "logs")
         supervisor.start()
         stack = ExitStack()
         try:

@@ -68,6 +68,26 @@ def range_of(slot: int, ranges: int) -> int:
     return slot * ranges // SLOTS
 
 
+class PartitionShare(NamedTuple):
+    """One of the parts into which several divide the partitions among them, none of them twice.
+
+    Attributes:
+        number: Which, counted from 0.
+        of: How many there are.
+    """
+
+    number: int = 0
+    of: int = 1
+
+    def has(self, address: str) -> bool:
+        """Whether the partitions of an address are in it."""
+        return self.of == 1 or range_of(slot_of(address), self.of) == self.number
+
+
+WHOLE = PartitionShare()
+"""All partitions."""
+
+
 def address_in(drawn: str, number: int, ranges: int) -> str:
     """Return a drawn address with other last digits, so that it lies in one of so many ranges.
 

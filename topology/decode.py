@@ -66,7 +66,7 @@ KEYS = {
     "retention": ("topics", "age_s", "bytes"),
     "links": (
         *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
-        "skip_overtaken",
+        *("skip_overtaken", "shares"),
     ),
     "metrics": ("host", "first_port"),
     "control": ("directory",),
@@ -100,6 +100,7 @@ T = TypeVar("T")
 FORMAT_VERSION = 1
 
 _RATE_MAX = 10**12
+_SHARES = (1, 64)
 _WAIT_MS = (1_000, 86_400_000)
 """A second to a day: below, a pause of the machine is taken for a death."""
 _HEARTBEAT_MS = (100, 60_000)
@@ -333,7 +334,10 @@ class _Decoder:
     def links(self, values: object, path: str) -> Links:
         fields = self.mapping(values, path, "links")
         default = Links()
+        shares, level_shares = self.shares(fields.get("shares", default.shares), f"{path}.shares")
         return Links(
+            shares=shares,
+            level_shares=level_shares,
             failover_after_ms=self.integer(
                 fields.get("failover_after_ms", default.failover_after_ms),
                 f"{path}.failover_after_ms",
@@ -349,6 +353,16 @@ class _Decoder:
             records_per_s=self.rate(fields, "records_per_s", path, 1),
             skip_overtaken=self.patterns(fields, "skip_overtaken", path, default.skip_overtaken),
         )
+
+    def shares(self, values: object, path: str) -> tuple[int, dict[int, int]]:
+        """Of all links, or by level; who is not named has 1."""
+        if not isinstance(values, dict):
+            return self.integer(values, path, *_SHARES), {}
+        by_level = {
+            self.level(level, below(path, level)): self.integer(of, below(path, level), *_SHARES)
+            for level, of in values.items()
+        }
+        return Links().shares, by_level
 
     def offsets(self, values: object, path: str) -> OffsetSettings:
         fields = self.mapping(values, path, "offsets")

@@ -258,6 +258,8 @@ class Links:
         records_per_s: The same.
         skip_overtaken: Patterns of topics that go on behind what the source keeps no more; all
             others stop.
+        shares: How many flows of a controller copy a link's records, each its partitions.
+        level_shares: The same of links that cross these levels.
     """
 
     failover_after_ms: int = 5_000
@@ -266,6 +268,15 @@ class Links:
     bytes_per_s: int | None = None
     records_per_s: int | None = None
     skip_overtaken: tuple[str, ...] = ()
+    shares: int = 1
+    level_shares: Mapping[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "level_shares", MappingProxyType(dict(self.level_shares)))
+
+    def shares_at(self, level: int) -> int:
+        """How many flows copy the records of a link that crosses a level."""
+        return self.level_shares.get(level, self.shares)
 
     def skips(self, topic: str) -> bool:
         """Whether a topic goes on behind what the source keeps no more."""

@@ -42,6 +42,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_leaves(topology),
         *problems_of_reach(topology),
         *_targets(topology),
+        *_shares(topology),
         *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
@@ -142,6 +143,17 @@ def _leaves(topology: Topology) -> Iterator[Problem]:
                 f"$.clusters[{index}].name",
                 f"cluster {cluster.name!r} is missing in the tree",
                 "add it under $.tree",
+            )
+
+
+def _shares(topology: Topology) -> Iterator[Problem]:
+    known = sorted({branch.level for branch in branches(topology.tree)})
+    for level in topology.links.level_shares:
+        if level and level not in known:
+            yield Problem(
+                f"$.links.shares.{level}",
+                f"level {level} is not in the tree",
+                f"levels there: {', '.join(map(str, known))}",
             )
 
 

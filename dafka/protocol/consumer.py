@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.limits import PEER_BOUNDS, PeerBounds
-from dafka.model import Partition
+from dafka.model import WHOLE, Partition, PartitionShare
 from dafka.protocol.effects import (
     Deliver,
     Dropped,
@@ -96,6 +96,7 @@ class ConsumerSettings:
     Attributes:
         topics: Topics to subscribe to; none means all, as far as `wants` agrees.
         wants: With all topics: which of them to take.
+        share: Which partitions of them.
         start: Where partitions without a position begin.
         positions: Sequence to begin each partition at.
         committed: Deliver only what a store has on disk.
@@ -109,6 +110,7 @@ class ConsumerSettings:
 
     topics: tuple[str, ...] = ()
     wants: Callable[[str], bool] = _every_topic
+    share: PartitionShare = WHOLE
     start: Start = Start.EARLIEST
     positions: Mapping[Partition, int] = field(default_factory=dict)
     committed: bool = False
@@ -269,9 +271,9 @@ class ConsumerMachine:
             return True  # patterns cost as much as all the rest
         if self._idle is not None and self._idle.stays(partition, end):
             return False
-        if self.topics:
-            return partition.topic in self.topics
-        return self._settings.wants(partition.topic)
+        topic, address = partition
+        wanted = topic in self.topics if self.topics else self._settings.wants(topic)
+        return wanted and self._settings.share.has(address)
 
     def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
         return [effect for message in together for effect in self._receive(message, now_ms)]

@@ -18,10 +18,10 @@ from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli import controller_looks
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.controller_process import RunningController
-from distributor.control.messages import CreateInstance, Flow, FlowKind
+from distributor.control.messages import CreateInstance
+from distributor.control.wanted import flows_of
 from distributor.errors import PlanError
 from distributor.loading import load
-from topology import plan
 
 log = logging.getLogger(__name__)
 
@@ -83,18 +83,18 @@ def run(
             f"cannot reach a replica at {strangers[0]}: whoever is there would be believed; give "
             "--certificate, --certificate-key and --replica-ca, or let the cluster be insecure"
         )
-    links = [link for link in plan(declared).links if link.source == cluster]
+    flows = flows_of(declared, cluster)
     health = observed(metrics, web)
     with ExitStack() as stack:
         running = RunningController(
             Cluster.declared(found[0]),
             CreateInstance(cluster, found[0].id),
-            [Flow(link, FlowKind.RECORDS) for link in links],
+            flows,
             places,
             certificates,
         )
         stack.callback(running.close)
-        log.info("controller is up", extra={"flows": len(links), "replicas": len(replica)})
+        log.info("controller is up", extra={"flows": len(flows), "replicas": len(replica)})
         health.show({controller_looks.PAGE: running.page})
         health.watch(running)
         run_until_told(running)

@@ -31,6 +31,7 @@ FLOWS: Columns[ControlledFlowRow] = (
     column("target"),
     number("level"),
     column("kind"),
+    column("share"),
     column("writer"),
     column("state"),
     number("ready"),

@@ -23,6 +23,7 @@ from distributor.control.replica_server import ReplicaServer
 from distributor.control.wire import Certificates
 from distributor.errors import PlanError
 from distributor.loading import load
+from distributor.operations.heartbeat import beats_beside
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def replica(
             name or listen,
             CreateInstance(cluster, found[0].id),
             listen,
-            partial(opened, declared),
+            partial(opened, declared, beats_beside),
             certificates,
         )
         stack.callback(server.close)

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from queue import Empty, Queue
 from typing import TYPE_CHECKING, Protocol, assert_never
 
-from dafka.errors import DafkaError, MisuseError, WireError
+from dafka.errors import MisuseError, WireError
+from dafka.model import WHOLE
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.files import private_directory
 from dafka.process.threads import wait_for_end
-from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.paging import page
 from dafka.transport.request import QueryServer
 from dafka.wire.primitives import octets_of, text
@@ -32,17 +30,17 @@ from distributor.control.protocol import (
     decode_command,
     encode,
 )
-from distributor.control.steering import PROBE_INTERVAL_MS, ClusterStores, Steering
+from distributor.control.steering import PROBE_INTERVAL_MS
+from distributor.control.steering_thread import SteeringThread
 from distributor.link.events import StopReason
 from distributor.link.node import LinkNode
-from distributor.link.target import ClusterLost, Pause, Retarget, TargetSettings
+from distributor.link.target import ClusterLost, Pause, Retarget
 from distributor.offsets.node import OffsetsNode
-from distributor.survey import ASKED_AT_ONCE_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dafka.model import Partition
+    from dafka.model import Partition, PartitionShare
     from distributor.link.events import Stop
     from distributor.link.progress import LinkProgress
     from distributor.link.target import TargetEvent
@@ -51,9 +49,6 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
-
-COMMANDS_MAX = 64
-"""Commands that wait to be obeyed; more are refused by being lost, and can be given again."""
 
 
 class SteeredLink:
@@ -65,6 +60,7 @@ class SteeredLink:
         probe_interval_ms: How often to look at the targets.
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         is_flow: Whether it is one of a replica: of records alone, and its progress is asked for.
+        share: Which partitions it carries.
     """
 
     def __init__(
@@ -75,45 +71,27 @@ class SteeredLink:
         *,
         permitted: bool = True,
         is_flow: bool = False,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self._topology = topology
         self._link = link
         self._permitted = permitted
         self._is_flow = is_flow
+        self._share = share
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
-        self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
-        self._failure: DafkaError | None = None
         self._node = self._opened(link.target)
         self._offsets = None if is_flow else OffsetsNode(topology, link)
-        at_once = min(len(link.targets), ASKED_AT_ONCE_MAX)
-        self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="dafka-probe")
-        self._stores = ClusterStores(topology, link)
-        settings = TargetSettings(
-            failover_after_ms=topology.links.failover_after_ms,
-            failback=topology.links.failback,
-        )
-        self._steering = Steering(
-            link,
-            settings,
-            self,
-            self._stores,
-            probe=self._pool.map,
-            probe_interval_ms=probe_interval_ms,
-        )
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._steer, name="dafka-steering", daemon=True)
-        self._thread.start()
+        self._thread = SteeringThread(topology, link, self, probe_interval_ms)
 
     def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
-        if not self._commands.full():
-            self._commands.put_nowait(event)
+        self._thread.tell(event)
 
     def row(self) -> LinkRow:
         """What the link does."""
-        steering = self._steering
+        steering = self._thread.steering
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
         left, starved, left_ms = steering.left or ("", "", 0)
@@ -167,8 +145,8 @@ class SteeredLink:
 
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
-        if self._failure is not None:
-            raise self._failure
+        if self._thread.failure is not None:
+            raise self._thread.failure
         with self._lock:
             if self._offsets is not None:
                 self._offsets.check()
@@ -178,7 +156,7 @@ class SteeredLink:
         """See `LongRunning`."""
         with self._lock:
             positions = "" if self._offsets is None else self._offsets.unwell()
-            return str(self._failure or self._node.unwell() or positions)
+            return str(self._thread.failure or self._node.unwell() or positions)
 
     def unready(self) -> str:
         """Which of its clusters it has not found, for people; empty if both are there."""
@@ -187,9 +165,7 @@ class SteeredLink:
 
     def close(self) -> None:
         """End."""
-        self._stopping.set()
-        self._thread.join(LOOK_TIMEOUT_MS / 1_000)
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._thread.close()
         with self._lock:
             if self._offsets is not None:
                 self._offsets.close()
@@ -218,31 +194,21 @@ class SteeredLink:
         """End, and begin anew towards a target."""
         with self._lock:
             self._node.close()
-            try:
-                self._node = self._opened(target)
-                if self._offsets is not None:
-                    # Records first: it may just be asking stores that do not answer.
-                    self._offsets.close()
-                    self._offsets = OffsetsNode(self._topology, self._link, target)
-            except DafkaError as error:
-                # The process ends with it and is started again.
-                self._failure = error
-                self._stopping.set()
+            self._node = self._opened(target)
+            if self._offsets is not None:
+                # Records first: it may just be asking stores that do not answer.
+                self._offsets.close()
+                self._offsets = OffsetsNode(self._topology, self._link, target)
 
     def _opened(self, target: str) -> LinkNode:
-        allowed, watched = self._permitted, self._is_flow
-        return LinkNode(self._topology, self._link, target, permitted=allowed, watched=watched)
-
-    def _steer(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                command = self._commands.get(timeout=self._steering.wait_ms() / 1_000)
-                self._steering.handle(command)
-            except Empty:
-                pass
-            if not self._stopping.is_set():
-                self._steering.look()
-        self._stores.close()
+        return LinkNode(
+            self._topology,
+            self._link,
+            target,
+            permitted=self._permitted,
+            watched=self._is_flow,
+            share=self._share,
+        )
 
 
 def _stopped_row(partition: Partition, stop: Stop) -> StoppedRow:

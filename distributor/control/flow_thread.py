@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from dafka.errors import DafkaError
+from dafka.model import PartitionShare
 from dafka.node.loop import NodeFailedError
 from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
@@ -25,16 +27,20 @@ from distributor.control.events import (
     SteerFlow,
     StopFlow,
 )
+from distributor.control.flow_work import LinkAndBeats, OffsetsFlow, WhileAllowed
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.errors import DistributorError, PlanError
 from distributor.link.progress import LinkProgress
+from distributor.schemas.node import SchemaNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from distributor.control.events import FlowEffect, FlowTerms, ReplicaEvent
+    from distributor.control.flow_work import Running
     from distributor.control.messages import Flow
     from topology.model import Topology
+    from topology.plan import Link
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +55,7 @@ RETRY_MS = 5_000
 
 
 class Work(Protocol):
-    """What a flow does: `SteeredLink`."""
+    """What a flow does: `SteeredLink`, `OffsetsFlow`, and others."""
 
     @property
     def progress(self) -> LinkProgress:
@@ -86,26 +92,54 @@ class Opener(Protocol):
         """
 
 
-def opened(topology: Topology, flow: Flow, *, permitted: bool) -> Work:
+class BeatsBeside(Protocol):
+    """Which link has heartbeats beside it; that of `distributor.operations`."""
+
+    def __call__(self, topology: Topology, link: Link) -> Callable[[], Running] | None:
+        """Return what begins those of a link's source, if they go on beside this one."""
+
+
+def opened(topology: Topology, beats: BeatsBeside, flow: Flow, *, permitted: bool) -> Work:
     """Return a flow at work.
 
     Args:
         topology: Where its clusters are declared.
+        beats: Which links have heartbeats beside them.
         flow: Which.
         permitted: Whether it may write.
 
     Raises:
         DafkaError, DistributorError: It cannot run here.
     """
-    if flow.kind is not FlowKind.RECORDS:
-        raise PlanError(f"replicas run flows of records so far, not of {flow.kind.value}")
-    if flow.shares != 1:
-        raise PlanError(f"replicas run whole links so far, not one of {flow.shares} shares")
     known = {cluster.name for cluster in topology.clusters}
     strange = {flow.link.source, *flow.link.targets, *flow.link.beyond} - known
     if strange:
         raise PlanError(f"this replica's topology has no cluster {min(strange)!r}")
-    return SteeredLink(topology, flow.link, permitted=permitted, is_flow=True)
+    match flow.kind:
+        case FlowKind.RECORDS:
+            begin = None if flow.share else beats(topology, flow.link)
+            return _records(topology, flow, begin, permitted=permitted)
+        case FlowKind.OFFSETS:
+            return OffsetsFlow(topology, flow.link, permitted=permitted)
+        case FlowKind.SCHEMAS:
+            schemas = partial(SchemaNode, topology, flow.link.source)
+            return WhileAllowed(schemas, permitted=permitted)
+        case _:
+            assert_never(flow.kind)
+
+
+def _records(
+    topology: Topology, flow: Flow, begin: Callable[[], Running] | None, *, permitted: bool
+) -> Work:
+    share = PartitionShare(flow.share, flow.shares)
+    link = SteeredLink(topology, flow.link, permitted=permitted, is_flow=True, share=share)
+    if begin is None:
+        return link
+    try:
+        return LinkAndBeats(link, WhileAllowed(begin, permitted=permitted))
+    except DafkaError:
+        link.close()
+        raise
 
 
 class FlowThread:

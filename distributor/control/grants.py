@@ -146,6 +146,11 @@ def moved(before: Wishes, after: Wishes) -> Counter[tuple[str, str]]:
     return found
 
 
+def _whole(flow: Flow) -> Flow:
+    """What a flow is a share of."""
+    return replace(flow, share=0)
+
+
 class GrantMachine:
     """One controller in charge.
 
@@ -266,12 +271,17 @@ class GrantMachine:
         able = self._there - self._rests_ms.keys()
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
         spreads = not self._unseen or now_ms >= self._spread_ms
-        loads = Counter(wished.writer for wished in self.wishes.flows.values())
         flows = dict(self.wishes.flows)
+        loads = Counter(wished.writer for wished in flows.values())
+        siblings = Counter((wished.writer, _whole(wished.flow)) for wished in flows.values())
         for number, wished in flows.items():
             if able and (wished.writer in gone or (not wished.writer and spreads)):
-                writer = min(able, key=lambda name: (loads[name], name))
+                whole = _whole(wished.flow)
+                # Shares of one link are there to be copied by several processes.
+                costs = {name: (siblings[name, whole], loads[name], name) for name in able}
+                writer = min(able, key=costs.__getitem__)
                 loads[writer] += 1
+                siblings[writer, whole] += 1
                 flows[number] = replace(wished, writer=writer, epoch=self._number())
         if flows == self.wishes.flows:
             return []

@@ -35,7 +35,7 @@ class Flow:
     Attributes:
         link: Of the plan; what it carries, and where to.
         kind: What of it is copied.
-        share: Which part of the ring of slots, counted from 0; see `dafka.model.range_of`.
+        share: Which part of the ring of slots, counted from 0; see `dafka.model.PartitionShare`.
         shares: Of how many.
     """
 

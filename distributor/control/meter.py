@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
+from itertools import product
 from typing import TYPE_CHECKING
 
 from prometheus_client import Counter, Gauge
 
 from distributor.control.flow_table import Fate
-from distributor.control.messages import FlowStatus
+from distributor.control.messages import FlowKind, FlowStatus
 
 if TYPE_CHECKING:
     from distributor.control.events import SessionEnd
     from distributor.control.replica import ReplicaMachine
 
-FLOWS = Gauge("distributor_replica_flows", "Flows of this replica, by what they do", ["status"])
+FLOWS = Gauge(
+    "distributor_replica_flows",
+    "Flows of this replica, by what they do and what they copy",
+    ["status", "kind"],
+)
 RECONCILED = Counter(
     "distributor_replica_reconciled_flows",
     "Flows, whenever a controller has connected again, by what became of them",
@@ -38,9 +43,9 @@ class ReplicaMeter:
 
     def tell(self, machine: ReplicaMachine) -> None:
         """Say how a replica is now."""
-        statuses = Tally(run.status for run in machine.table.runs.values())
-        for status in FlowStatus:
-            FLOWS.labels(status.value).set(statuses[status])
+        counts = Tally((run.status, run.flow.kind) for run in machine.table.runs.values())
+        for status, kind in product(FlowStatus, FlowKind):
+            FLOWS.labels(status.value, kind.value).set(counts[status, kind])
         for fate in Fate:
             RECONCILED.labels(fate.value).inc(machine.table.fates[fate] - self._fates[fate])
         self._fates = machine.table.fates.copy()

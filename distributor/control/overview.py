@@ -26,6 +26,7 @@ class ControlledFlowRow:
         target: Its preferred target.
         level: Which it crosses.
         kind: What it copies.
+        share: Which part of the link's partitions, from 0, of how many.
         writer: Which replica may write; empty if none does.
         epoch: Under which.
         state: What the writer says that it does; empty if it has not said.
@@ -37,6 +38,7 @@ class ControlledFlowRow:
     target: str
     level: int
     kind: str
+    share: str
     writer: str
     epoch: int
     state: str
@@ -78,6 +80,7 @@ def flow_rows(
             target=link.target,
             level=link.level,
             kind=wished.flow.kind.value,
+            share=f"{wished.flow.share}/{wished.flow.shares}",
             writer=wished.writer,
             epoch=wished.epoch,
             state=writer.status.value if writer is not None and writer.status is not None else "",

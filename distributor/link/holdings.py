@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, RefusedError
+from dafka.model import WHOLE
 from dafka.process.clock import CLOCK
 from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
@@ -18,7 +19,7 @@ from distributor.verify.divergence import Witness
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from dafka.model import Partition
+    from dafka.model import Partition, PartitionShare
     from dafka.query.client import StoreClient
     from dafka.storage.log import Mark
     from dafka.transport.request import ConnectClient
@@ -30,8 +31,8 @@ log = logging.getLogger(__name__)
 class StoreView:
     """What one store has said it holds of what a link carries."""
 
-    def __init__(self, wants: Callable[[str], bool]) -> None:
-        self._wants = wants
+    def __init__(self, wants: Callable[[str], bool], share: PartitionShare = WHOLE) -> None:
+        self._wants, self._share = wants, share
         self._until: Mark | None = None
         self.heads: dict[Partition, int] = {}
         """The last sequence of each partition."""
@@ -92,7 +93,7 @@ class StoreView:
 
     def _take(self, ranges: Mapping[Partition, range | None]) -> None:
         for partition, kept in ranges.items():
-            if not self._wants(partition.topic):
+            if not (self._wants(partition.topic) and self._share.has(partition.address)):
                 continue
             if kept is None:
                 self.heads.pop(partition, None)
@@ -118,6 +119,7 @@ class Holdings:
         wants: Whether the link carries a topic.
         connect: Makes the connections to the stores.
         timeout_ms: How long one of them may take; see `ClusterClient`.
+        share: Which partitions of its topics.
     """
 
     def __init__(
@@ -126,12 +128,13 @@ class Holdings:
         wants: Callable[[str], bool],
         connect: ConnectClient = QueryClient,
         timeout_ms: int | None = None,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self.cluster = cluster.name
         declared = Cluster.declared(cluster)
         self._stores = ClusterClient(declared, timeout_ms, connect)
         self._signs = ClusterClient(declared, SIGN_TIMEOUT_MS, connect)
-        self._views = {store.query: StoreView(wants) for store in cluster.stores}
+        self._views = {store.query: StoreView(wants, share) for store in cluster.stores}
         self.store = cluster.stores[0].query
         """The query port of the store that last spoke for the cluster."""
 
@@ -236,6 +239,7 @@ class BothEnds:
         wants: Whether it carries a topic.
         connect: Makes the connections to the stores.
         now_ms: The monotonic clock.
+        share: Which partitions of its topics.
     """
 
     def __init__(
@@ -245,10 +249,11 @@ class BothEnds:
         wants: Callable[[str], bool],
         connect: ConnectClient = QueryClient,
         now_ms: Callable[[], int] = CLOCK.now_ms,
+        share: PartitionShare = WHOLE,
     ) -> None:
         self.source, self.target = source.name, target.name
-        self._source = Holdings(source, wants, connect)
-        self._target = Holdings(target, wants, connect)
+        self._source = Holdings(source, wants, connect, share=share)
+        self._target = Holdings(target, wants, connect, share=share)
         self._witness = Witness()
         self._now_ms = now_ms
         self.told: dict[str, tuple[int, Mapping[Partition, int]]] = {}

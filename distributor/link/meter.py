@@ -1,7 +1,8 @@
 """What a link tells Prometheus, and what can be read back of it.
 
 Labels name a link: source, target, level. There are as many as links in the plan. Links of topics
-that are not on all clusters have their patterns behind the level.
+that are not on all clusters have their patterns behind the level, and shares of a link which one
+of how many it is.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.parser import text_string_to_metric_families
 
+from dafka.model import WHOLE
 from dafka.process.metrics import Tally
 from distributor.link.events import StopReason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from dafka.model import PartitionShare
     from distributor.link.events import Hopped, Skipped
     from topology.plan import Link
 
@@ -68,8 +71,9 @@ HOP_SECONDS = Histogram(
 class LinkMeter:
     """The series of one link towards one of its targets."""
 
-    def __init__(self, link: Link, target: str = "") -> None:
-        labels = (link.source, target or link.target, link.crossing)
+    def __init__(self, link: Link, target: str = "", share: PartitionShare = WHOLE) -> None:
+        part = "" if share == WHOLE else f" share {share.number}/{share.of}"
+        labels = (link.source, target or link.target, link.crossing + part)
         copied = BATCHES.labels(*labels), BYTES.labels(*labels)
         self._forwarded = Tally(RECORDS.labels(*labels, "forwarded"), *copied)
         self._pulled = Tally(RECORDS.labels(*labels, "pulled"), *copied)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dafka.cluster import Cluster
 from dafka.limits import PARTITIONS_MAX
+from dafka.model import WHOLE
 from dafka.node.loop import Node
 from dafka.process.clock import CLOCK
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
 
-    from dafka.model import Partition
+    from dafka.model import Partition, PartitionShare
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.transport.sockets import Pollable
@@ -79,6 +80,7 @@ class LinkNode:
         aim: Which of its targets; by default the preferred one.
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         watched: Whether somebody asks for its `progress`.
+        share: Which partitions it carries; it may send as large a part of what the link may.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class LinkNode:
         *,
         permitted: bool = True,
         watched: bool = False,
+        share: PartitionShare = WHOLE,
     ) -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
@@ -98,8 +101,8 @@ class LinkNode:
         bounds = topology.links
         settings = LinkSettings(
             repair_after_ms=bounds.repair_after_ms,
-            bytes_per_s=bounds.bytes_per_s,
-            records_per_s=bounds.records_per_s,
+            bytes_per_s=part_of(bounds.bytes_per_s, share),
+            records_per_s=part_of(bounds.records_per_s, share),
             skips=bounds.skips,
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
@@ -121,9 +124,10 @@ class LinkNode:
             settings,
             foreign=foreign,
             permitted=permitted,
+            share=share,
         )
-        ends = BothEnds(source, target, carried_by(topology, link))
-        meter = LinkMeter(link, target.name)
+        ends = BothEnds(source, target, carried_by(topology, link), share=share)
+        meter = LinkMeter(link, target.name, share)
         role = LinkRole(machine, meter, ends, ThreadAsker(), self._answered, watched=watched)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
@@ -216,6 +220,11 @@ def carried_by(topology: Topology, link: Link) -> Callable[[str], bool]:
     return wants
 
 
+def part_of(rate: int | None, share: PartitionShare) -> int | None:
+    """Return what of a link's bound one share of it may use."""
+    return None if rate is None else max(1, rate // share.of)
+
+
 def link_machine(
     whole: Plan,
     link: Link,
@@ -225,6 +234,7 @@ def link_machine(
     *,
     foreign: bool,
     permitted: bool = True,
+    share: PartitionShare = WHOLE,
 ) -> LinkMachine:
     """Return a link that knows nothing yet.
 
@@ -236,10 +246,12 @@ def link_machine(
         settings: See there.
         foreign: Whether nodes of another make may be at the target.
         permitted: Whether it may write at once.
+        share: Which partitions it carries.
     """
     topology = whole.topology
     consumer = ConsumerSettings(
         wants=carried_by(topology, link),
+        share=share,
         start=Start.ASSIGNED,
         committed=True,
         heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,

@@ -75,6 +75,12 @@ class OffsetsNode:
         if self._failure is not None:
             raise self._failure
 
+    def join(self, timeout: float) -> bool:
+        """See `LongRunning`."""
+        self._thread.join(timeout)
+        self.check()
+        return not self._thread.is_alive()
+
     def unwell(self) -> str:
         """Why it does not work, for people; empty if it does."""
         if self._thread.is_alive() or self._stopping.is_set():

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 from dafka import Consumer, Producer
@@ -27,7 +28,10 @@ from topology import plan
 from topology.model import HEARTBEATS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from topology.model import Topology
+    from topology.plan import Link
 
 log = logging.getLogger(__name__)
 
@@ -133,6 +137,15 @@ class Heartbeat:
             heard = self._recovery.heard(record, wall_ms())
             if heard is not None:
                 self._meter.heard(*heard)
+
+
+def beats_beside(topology: Topology, link: Link) -> Callable[[], Heartbeat] | None:
+    """Return what begins the heartbeats of a link's source, if they go on beside this link."""
+    links = [one for one in plan(topology).links if one.source == link.source]
+    interval_ms = topology.heartbeat_ms
+    if interval_ms is None or link != min(links, key=lambda one: one.level, default=None):
+        return None
+    return partial(Heartbeat, topology, link.source, interval_ms)
 
 
 def heartbeat_of(topology: Topology, cluster: str, level: int) -> Heartbeat | None:

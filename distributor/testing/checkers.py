@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dafka.model import WHOLE
 from dafka.records.batch import records_of
 from dafka.records.envelope import unpack
 from dafka.testing.nodes import kept
@@ -67,15 +68,17 @@ def all_has_come(world: SimWorld) -> bool:
 def _may_come(world: SimWorld, cluster: SimCluster, lacking: Mapping[Partition, int]) -> bool:
     """Whether its own stores keep what goes on there, or a link to it has it to send."""
     pulls = world.settings.link.repair_after_ms is not None
-    ways = [(0, store) for store in cluster.stores]
+    ways = [(0, WHOLE, store) for store in cluster.stores]
     ways += [
-        (one.link.level, store)
+        (one.link.level, one.share, store)
         for one in world.links
         if one.target is cluster
         for store in world.clusters[one.link.source].stores
     ]
-    for level, store in ways:
+    for level, share, store in ways:
         for partition, end in lacking.items():
+            if not share.has(partition.address):
+                continue
             held = kept(store.log, partition) if partition in store.log.extents() else ()
             batch = next((one for one in held if one.end > end), None)
             if batch is None:

@@ -80,7 +80,7 @@ def run(seed: int) -> TreeOutcome:
         topology = replace(topology, clusters=clusters)
     plan = plan_of(topology)
     healthy = chance.random() < 0.25
-    faults = Faults() if healthy else _random_faults(chance)
+    faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
     sim = SimWorld(
         plan,
@@ -134,7 +134,8 @@ def _settle(sim: SimWorld, trouble: Trouble) -> None:
             trouble.mend()
 
 
-def _random_faults(chance: random.Random) -> Faults:
+def random_faults(chance: random.Random) -> Faults:
+    """Return what goes wrong in a run."""
     return Faults(
         loss=chance.choice((0.0, 0.05, 0.3)),
         duplication=chance.choice((0.0, 0.1, 0.5)),

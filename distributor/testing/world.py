@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dafka.model import WHOLE
 from dafka.protocol.effects import Lost
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
@@ -36,7 +37,7 @@ from topology.model import ClusterName, StoreSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dafka.model import Partition
+    from dafka.model import Partition, PartitionShare
     from dafka.storage.retention import Retention
     from dafka.transport.keys import Credentials
     from distributor.link.events import Stop, StopReason
@@ -184,6 +185,7 @@ class SimLink(SimNode[Side, LinkEvent]):
         clusters: Those of the world.
         settings: How it behaves.
         twin: Of another process that runs the same link.
+        share: Which partitions it carries.
     """
 
     def __init__(
@@ -194,7 +196,9 @@ class SimLink(SimNode[Side, LinkEvent]):
         clusters: Mapping[ClusterName, SimCluster],
         settings: SimSettings,
         twin: str = "",
+        share: PartitionShare = WHOLE,
     ) -> None:
+        self.share = share
         self._whole = plan
         self.link = link
         self._clusters = clusters
@@ -217,6 +221,11 @@ class SimLink(SimNode[Side, LinkEvent]):
         self._passing: set[str] = set()
         """Topics that it was told to copy on."""
         self.switches: list[Switch] = []
+
+    def divided(self, share: PartitionShare, mark: str) -> SimLink:
+        """Another process, which runs a share of the same link."""
+        world, settings = self.world, self._settings
+        return SimLink(world, self._whole, self.link, self._clusters, settings, mark, share)
 
     @property
     def target(self) -> SimCluster:
@@ -243,6 +252,7 @@ class SimLink(SimNode[Side, LinkEvent]):
             f"{self.name}.{self.incarnation}",
             self._settings.link,
             foreign=False,
+            share=self.share,
         )
         clock = self.clock
         ends = BothEnds(
@@ -251,6 +261,7 @@ class SimLink(SimNode[Side, LinkEvent]):
             carried_by(topology, self.link),
             self.connect,
             clock.now_ms,
+            self.share,
         )
         answered = partial(self.post, Side.TARGET)
         self._role = LinkRole(machine, SimMeter(), ends, SimAsker(self), answered, clock)

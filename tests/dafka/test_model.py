@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from dafka.errors import MisuseError
 from dafka.model import (
     SLOTS,
+    WHOLE,
     Batch,
     Endpoint,
     Partition,
+    PartitionShare,
     Reach,
     TowerEndpoints,
     address_in,
@@ -202,3 +204,24 @@ def test_a_drawn_address_is_moved_to_where_it_is_wanted():
 def test_slots_are_spread_evenly():
     counts = Counter(range_of(slot_of(address_of(uuid.UUID(int=n << 64))), 8) for n in range(8_000))
     assert min(counts.values()) > 800
+
+
+SHARES = {
+    "AB" * 16: {2: 0, 3: 0, 4: 0, 7: 1, SLOTS: 959},
+    "0123456789ABCDEF0123456789ABCDEF": {2: 1, 3: 1, 4: 2, 7: 4, SLOTS: 2_374},
+    "AA": {2: 1, 3: 2, 4: 3, 7: 6, SLOTS: 3_517},
+    "\udcff": {2: 0, 3: 0, 4: 0, 7: 0, SLOTS: 0},
+}
+"""By address, in which share it is of so many: replicas of all versions have to agree."""
+
+
+def test_shares_are_the_same_for_ever():
+    for address, shares in SHARES.items():
+        for of, number in shares.items():
+            assert PartitionShare(number, of).has(address)
+
+
+@given(st.text(max_size=40), st.integers(1, SLOTS))
+def test_each_partition_is_in_one_share_and_no_other(address, of):
+    assert sum(PartitionShare(number, of).has(address) for number in range(of)) == 1
+    assert WHOLE.has(address)

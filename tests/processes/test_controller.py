@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import signal
+import subprocess
 from contextlib import ExitStack
 from urllib.request import urlopen
 
 import pytest
 
-from tests.support.two_clusters import LOADED, Traffic, World
+from tests.support.two_clusters import LOADED, Traffic, World, dafka, end
 
 log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 class Controlled:
     """Two replicas and two controllers of the first of two clusters."""
 
-    def __init__(self, world):
+    def __init__(self, world, until):
         self._world = world
         self.replicas = {}
         """By the place of their metrics."""
@@ -28,6 +29,9 @@ class Controlled:
             at = f"127.0.0.1:{world.ports[listen]}"
             self._named += ["--replica", at]
             self.start_replica(at, f"127.0.0.1:{world.ports[metrics]}")
+        # A controller that finds one of them alone lets it write all, and leaves it alone then.
+        for metrics in self.replicas:
+            until(lambda metrics=metrics: self.told(metrics, "python_info"), 60)
         self._shows = []
         """Where controllers show what they know."""
         self.controllers = [self.controller() for _ in range(2)]
@@ -56,15 +60,18 @@ class Controlled:
             told = [one for one in lines if page != place or one.startswith("distributor_replica")]
             log.info("%s: %s", page, " | ".join(told))
 
-    def flows(self, metrics, status):
+    def flows(self, metrics, status, kind="records"):
         """How many flows of a replica do something."""
+        return self.told(metrics, f'distributor_replica_flows{{kind="{kind}",status="{status}"}} ')
+
+    def told(self, metrics, prefix):
+        """The sum of what a replica tells in lines that begin so; 0 if it is not there."""
         try:
             with urlopen(f"http://{metrics}/metrics", timeout=2) as page:
                 lines = page.read().decode().splitlines()
         except OSError:
             return 0
-        prefix = f'distributor_replica_flows{{status="{status}"}} '
-        return next((float(one.split()[-1]) for one in lines if one.startswith(prefix)), 0)
+        return sum(float(one.split()[-1]) for one in lines if one.startswith(prefix))
 
     def writer(self):
         """Where the metrics are of the replica that writes; none if not exactly one does."""
@@ -105,13 +112,83 @@ def keys():
 
 
 @pytest.fixture
-def controlled(tmp_path, free_ports, keys):
+def controlled(tmp_path, free_ports, keys, until):
     first = free_ports(14)
     with ExitStack() as stack:
         world = World(stack, range(first, first + 14), tmp_path, keys=keys)
-        system = Controlled(world)
+        system = Controlled(world, until)
         stack.callback(system.tell)
         yield system, Traffic(stack, world, tmp_path)
+
+
+class Crowd:
+    """Numbers written at the source by ever more producers, and what is read at the target."""
+
+    def __init__(self, stack, world, directory):
+        self._stack, self._world = stack, world
+        self._read = directory / "read.txt"
+        with self._read.open("wb") as output:
+            consumer = dafka("consume", "orders", "--tower", world.tower(3), stdout=output)
+        stack.callback(end, consumer)
+        self._producers = []
+        self.rounds = []
+        """How many records each producer has written."""
+
+    def join(self):
+        """Let another producer begin."""
+        producer = dafka(
+            "produce", "orders", "--tower", self._world.tower(0), stdin=subprocess.PIPE
+        )
+        self._stack.callback(end, producer)
+        self._producers.append(producer)
+        self.rounds.append(0)
+
+    def write(self, count=1):
+        """Let each of them write so many."""
+        for name, producer in enumerate(self._producers):
+            for _ in range(count):
+                producer.stdin.write(f"{name}-{self.rounds[name]}\n".encode())
+                self.rounds[name] += 1
+            producer.stdin.flush()
+
+    @property
+    def is_there(self):
+        """Whether all that was written is, once, and in the order of each producer."""
+        read = [one.split("-") for one in self._read.read_text().split()]
+        for name, count in enumerate(self.rounds):
+            mine = [int(number) for who, number in read if int(who) == name]
+            assert mine == [*range(len(mine))]
+            if len(mine) < count:
+                return False
+        return True
+
+
+def test_two_replicas_each_write_a_share_of_one_link(tmp_path, free_ports, until):
+    first = free_ports(14)
+    forwarded = 'distributor_records_total{level="1 share '
+    with ExitStack() as stack:
+        world = World(stack, range(first, first + 14), tmp_path, links="shares: 2")
+        system, crowd = Controlled(world, until), Crowd(stack, world, tmp_path)
+        one, other = system.replicas
+        until(lambda: [system.flows(at, "writing") for at in (one, other)] == [1, 1], 60)
+        for _ in range(12):
+            crowd.join()
+            crowd.write(10)
+            until(lambda: crowd.is_there, 60)
+            if all(system.told(at, forwarded) for at in (one, other)):
+                break
+        assert len(crowd.rounds) > 1
+        assert all(system.told(at, forwarded) for at in (one, other)), "each has copied some"
+        process, at = system.replicas[one]
+        process.kill()
+        crowd.write(10)
+        until(lambda: system.flows(other, "writing") == 2, 60)
+        until(lambda: crowd.is_there, 60)
+        system.start_replica(at, one)
+        until(lambda: system.flows(one, "warm") == 2, 60)
+        assert system.flows(other, "writing") == 2, "what works is left alone"
+        crowd.write(10)
+        until(lambda: crowd.is_there, 60)
 
 
 def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, until):

@@ -118,11 +118,12 @@ RIGHTS = "--read", "--write", "--mirror"
 class World:
     """Two clusters, running, and replicas of the first as they are asked for."""
 
-    def __init__(self, stack, ports, directory, *, keys=False):
+    def __init__(self, stack, ports, directory, *, keys=False, links=""):
         self._stack, self.ports, self._keys = stack, ports, directory / "keys" if keys else None
         self.file = directory / "topology.yaml"
         security = SECURITY if keys else ""
-        self.file.write_text(TOPOLOGY.format(*ports, directory=directory, security=security))
+        text = TOPOLOGY.format(*ports, directory=directory, security=security)
+        self.file.write_text(f"{text}links: {{{links}}}\n")
         if keys:
             for words in (["cluster"], ["link", *(w for r in RIGHTS for w in (r, "*"))]):
                 made = dafka("keys", *words, "--dir", str(self._keys))

@@ -8,6 +8,7 @@ from topology.model import (
     ControlSpec,
     GatewaySpec,
     Levels,
+    Links,
     Placement,
     Ports,
     Security,
@@ -394,3 +395,10 @@ def test_a_cluster_that_only_receives_is_no_target_beside_one_that_sends():
 
 def test_a_cluster_that_only_receives_has_no_distributors():
     assert process_count(receiving(FOUR_CLUSTERS, "c2")) == 4 + 4 + 6
+
+
+def test_shares_are_of_levels_that_there_are():
+    assert told(replace(FOUR, links=Links(level_shares={1: 2, 3: 4}))) == []
+    assert told(replace(FOUR, links=Links(level_shares={2: 2}))) == [
+        ("$.links.shares.2", "level 2 is not in the tree", "levels there: 1, 3")
+    ]

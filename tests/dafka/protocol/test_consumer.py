@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from dafka.limits import PeerBounds
-from dafka.model import Partition, replace
+from dafka.model import Partition, PartitionShare, replace
 from dafka.protocol.consumer import (
     CONSUMER_STATES,
     ConsumerState,
@@ -183,6 +183,23 @@ def test_without_topics_it_listens_to_all_that_it_wants(batch):
     assert delivered(bench.hear(live(batch(0)))) == [(0, 1)]
     secret = Partition("secret", "AA")
     assert bench.hear(live(batch(0, partition=secret)), head(5, topic="secret")) == []
+
+
+@pytest.mark.parametrize("topics", [(), ("flights",)])
+def test_of_a_share_it_takes_and_asks_for_its_own_partitions_alone(batch, topics):
+    """By whatever it hears of another one's."""
+    ours, others = Partition("flights", "AA"), Partition("flights", "AB" * 16)
+    bench = Bench(topics=topics, committed=True, share=PartitionShare(1, 2))
+    about = [live(batch(0, partition=others)), head(5, address=others.address)]
+    about += [
+        messages.Ack(*others, "STORE", 7),
+        messages.DirectHead("ME", *others, 7, "STORE"),
+        messages.Head(*others, 7, stored=True),
+    ]
+    assert bench.hear(*about) == []
+    assert bench.machine.heads == {}
+    assert delivered(bench.hear(live(batch(0, partition=ours)), ack(0))) == [(0, 1)]
+    assert [*bench.machine.heads] == [ours]
 
 
 def test_get_heads_is_repeated_ever_more_rarely_up_to_a_bound():

@@ -16,6 +16,7 @@ FLOW = {
     "target": "south",
     "level": 1,
     "kind": "records",
+    "share": "0/2",
     "writer": "r1",
     "epoch": 9,
     "state": "writing",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from dafka.errors import MisuseError
 from dafka.node.loop import NodeFailedError
 from distributor.control import flow_thread as module
+from distributor.control.agent import SteeredLink
 from distributor.control.events import (
     Configure,
     FlowChanged,
@@ -20,6 +22,7 @@ from distributor.control.events import (
     StopFlow,
 )
 from distributor.control.flow_thread import FlowThread, FlowThreads
+from distributor.control.flow_work import LinkAndBeats, OffsetsFlow
 from distributor.control.messages import Flow, FlowKind, FlowStatus
 from distributor.errors import PlanError
 from distributor.link.progress import LinkProgress
@@ -175,21 +178,65 @@ def test_how_often_it_is_told_is_bounded(flows, works, wanted, interval_ms):
 
 def test_which_flows_can_run(pair):
     (link, _) = plan(pair.topology).links
-    for flow, why in (
-        (Flow(link, FlowKind.OFFSETS), "of records so far, not of offsets"),
-        (Flow(link, FlowKind.RECORDS, 1, 4), "not one of 4 shares"),
-        (Flow(replace(link, source="c9"), FlowKind.RECORDS), "has no cluster 'c9'"),
-    ):
+    for flow, why in ((Flow(replace(link, source="c9"), FlowKind.RECORDS), "has no cluster 'c9'"),):
         with pytest.raises(PlanError, match=why):
-            module.opened(pair.topology, flow, permitted=False)
+            module.opened(pair.topology, no_beats, flow, permitted=False)
 
 
 @pytest.mark.net
 def test_a_flow_is_a_link(pair, until):
     (link, _) = plan(pair.topology).links
     with pair.running():
-        work = module.opened(pair.topology, Flow(link, FlowKind.RECORDS), permitted=False)
+        work = module.opened(pair.topology, no_beats, Flow(link, FlowKind.RECORDS), permitted=False)
         try:
             until(lambda: work.unready() == "")
         finally:
             work.close()
+
+
+def no_beats(_topology, _link):
+    """Beside no link."""
+
+
+class Heard:
+    """Heartbeats that are not sent, or cannot be."""
+
+    failure = None
+
+    def __init__(self, _topology, cluster, interval_ms):
+        if self.failure is not None:
+            raise self.failure
+        assert (cluster, interval_ms) == ("c1", 100)
+
+    def close(self):
+        pass
+
+
+@pytest.mark.net
+def test_heartbeats_go_on_beside_one_flow_of_a_cluster(pair, monkeypatch):
+    (link, _) = plan(pair.topology).links
+    topology = replace(pair.topology, heartbeat_ms=100)
+
+    def beats(topology, link):
+        return partial(Heard, topology, link.source, topology.heartbeat_ms)
+
+    for share, kind in ((0, LinkAndBeats), (1, SteeredLink)):
+        flow = Flow(link, FlowKind.RECORDS, share, 2)
+        work = module.opened(topology, beats, flow, permitted=True)
+        assert type(work) is kind
+        work.close()
+    monkeypatch.setattr(Heard, "failure", MisuseError("port taken"))
+    with pytest.raises(MisuseError, match="port taken"):
+        module.opened(topology, beats, Flow(link, FlowKind.RECORDS), permitted=True)
+
+
+@pytest.mark.net
+def test_positions_and_schemas_are_flows(pair):
+    (link, _) = plan(pair.topology).links
+    work = module.opened(pair.topology, no_beats, Flow(link, FlowKind.OFFSETS), permitted=False)
+    assert isinstance(work, OffsetsFlow)
+    work.close()
+    flow = Flow(link, FlowKind.SCHEMAS)
+    module.opened(pair.topology, no_beats, flow, permitted=False).close()
+    with pytest.raises(PlanError, match="has no registry"):
+        module.opened(pair.topology, no_beats, flow, permitted=True)

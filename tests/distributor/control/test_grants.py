@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,6 +122,17 @@ def test_flows_are_spread_over_those_that_are_there_within_the_time_for_that():
     assert office.machine.wakeup_ms() == SETTINGS.unseen_ms
     office.hear(Woke(), later_ms=SETTINGS.unseen_ms).keep()
     assert office.writers == ["r1", "r3", "r1"]
+
+
+def test_shares_of_a_link_are_written_by_different_replicas():
+    """Also where others have as much to do."""
+    first, second = flow_of(0), flow_of(1)
+    other = replace(first, link=replace(first.link, level=2))
+    office = Office(flows=[first, other, second], replicas=("r1", "r2")).keep()
+    office.hear(ReplicaFound("r1"), ReplicaFound("r2")).keep()
+    assert office.writers == ["r1", "r2", "r2"]
+    office.hear(ReplicaLost("r2", SessionEnd.SILENT)).keep()
+    assert office.writers == ["r1", "r1", "r1"]
 
 
 def test_one_that_is_gone_loses_what_it_may_write_to_one_that_is_there():

@@ -38,9 +38,12 @@ def test_flows_are_told_with_who_writes_and_who_could():
         "r3": Told("r3", ControllerState.WAITING, f5=FlowStatus.WARM),
     }
     about = {"source": "north", "target": "south", "level": 1, "kind": "records"}
+    shares = {"share": "1/4096"}, {"share": "2/4096"}
     assert [*flow_rows(WISHES, machines)] == [
-        ControlledFlowRow(flow=5, **about, writer="r1", epoch=9, state="writing", ready=1),
-        ControlledFlowRow(flow=6, **about, writer="", epoch=0, state="", ready=1),
+        ControlledFlowRow(
+            flow=5, **about, **shares[0], writer="r1", epoch=9, state="writing", ready=1
+        ),
+        ControlledFlowRow(flow=6, **about, **shares[1], writer="", epoch=0, state="", ready=1),
     ]
     assert next(flow_rows(WISHES, {})).state == ""
 

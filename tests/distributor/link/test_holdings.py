@@ -4,11 +4,11 @@ import pytest
 
 from dafka import Producer
 from dafka.errors import QueryError, RefusedError
-from dafka.model import Batch, Partition
+from dafka.model import Batch, Partition, PartitionShare
 from dafka.query import cluster_client
 from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
-from distributor.link.holdings import BothEnds, Holdings
+from distributor.link.holdings import BothEnds, Holdings, StoreView
 from topology.model import ClusterSpec, StoreSpec
 
 A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("private", "A")
@@ -123,6 +123,22 @@ def test_all_is_asked_for_once_and_then_what_has_changed(survey):
         set(),
     )
     assert store.whole == 1
+
+
+def test_of_a_share_only_its_own_partitions_are_taken_in_and_named():
+    store = Answering(batch(A, 0, 5), batch(B, 0, 2))
+    for number in range(2):
+        view = StoreView(lambda _: True, PartitionShare(number, 2))
+        view.read(store)
+        assert view.heads == {
+            one: head
+            for one, head in ((A, 4), (B, 1))
+            if PartitionShare(number, 2).has(one.address)
+        }
+    forget(store, A)
+    forget(store, B)
+    view.read(store)
+    assert [*view.unlisted] == [one for one in (A, B) if PartitionShare(1, 2).has(one.address)]
 
 
 def forget(store, partition):

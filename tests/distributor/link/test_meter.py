@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY, generate_latest
 
+from dafka.model import PartitionShare
 from distributor.link.events import Hopped, Skipped, StopReason
 from distributor.link.meter import LinkMeter, LinkTotal, hop_buckets, link_totals, quantile
 from topology import plan
@@ -46,6 +47,14 @@ def test_what_is_skipped_is_counted_apart(meter):
     for _ in range(2):
         meter.tell()
         assert value("distributor_records_total", result="skipped") == before + 7
+
+
+def test_shares_of_a_link_are_told_apart(pair, meter):
+    (link, _) = plan(pair.topology).links
+    meter.lag(3, 0)
+    LinkMeter(link, share=PartitionShare(1, 4)).lag(5, 0)
+    assert value("distributor_lag_records") == 3
+    assert value("distributor_lag_records", level="1 share 1/4") == 5
 
 
 def test_lag_is_what_it_was_last_told(meter):

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.model import Partition
+from dafka.model import Partition, PartitionShare
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.transport.mesh import Mesh
 from distributor.link import node as module
-from distributor.link.node import LinkNode
+from distributor.link.node import LinkNode, part_of
 from distributor.verify.compare import verify
 from topology import plan
 
@@ -186,6 +186,42 @@ def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batc
             assert "same name, other record" in caplog.text
         finally:
             node.close()
+
+
+@pytest.mark.parametrize(
+    ("bound", "of", "part"), [(None, 4, None), (100, 4, 25), (3, 4, 1), (100, 1, 100)]
+)
+def test_shares_of_a_link_divide_what_it_may_send(bound, of, part):
+    assert part_of(bound, PartitionShare(0, of)) == part
+
+
+def test_a_share_copies_its_partitions_and_no_others(pair, make_batch, until):
+    addresses = [f"{number:032X}" for number in range(20)]
+    batches = [make_batch([b"1", b"2"], 0, Partition("orders", one)) for one in addresses]
+    pair.fill(1, *batches)
+    with pair.running(), ExitStack() as stack:
+        link = plan(pair.topology).links[0]
+        first, second = (
+            LinkNode(
+                pair.topology,
+                link,
+                permitted=not number,
+                watched=True,
+                share=PartitionShare(number, 2),
+            )
+            for number in range(2)
+        )
+        stack.callback(first.close)
+        stack.callback(second.close)
+        ours = {one for one in addresses if PartitionShare(0, 2).has(one)}
+        assert 0 < len(ours) < 20
+        until(lambda: {one.address for one in everything(pair, 2)} == ours)
+        until(lambda: {one.address for one in second.progress.there} == {*addresses} - ours)
+        assert {one.address for one in first.progress.there} == ours
+        second.permit()
+        until(lambda: len(everything(pair, 2)) == 40)
+        records = everything(pair, 2)
+        assert len({(one.address, one.sequence) for one in records}) == 40
 
 
 def test_a_link_that_may_not_write_is_ready_and_writes_once_it_may(pair, until):

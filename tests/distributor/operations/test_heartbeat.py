@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
@@ -8,10 +9,11 @@ from prometheus_client import REGISTRY
 from dafka import Consumer, Producer
 from dafka.cluster import Cluster
 from distributor.link.node import LinkNode
-from distributor.operations.heartbeat import Heartbeat, heartbeat_of
+from distributor.operations.heartbeat import Heartbeat, beats_beside, heartbeat_of
 from distributor.survey import survey
 from topology import plan
 from topology.model import HEARTBEATS
+from topology.testing import topology_of, tree_of
 
 pytestmark = pytest.mark.net
 
@@ -81,3 +83,13 @@ def test_without_stores_it_says_so_once_and_goes_on(pair, caplog, until):
 def test_only_the_lowest_distributor_of_a_cluster_has_them(make_pair, pair):
     assert heartbeat_of(pair.topology, "c1", 3) is None
     assert heartbeat_of(make_pair("").topology, "c1", 1) is None
+
+
+def test_they_go_on_beside_one_link_of_each_cluster():
+    topology = topology_of(tree_of((3, (1, "c1", "c2"), "c3", "c4")))
+    links = plan(topology).links
+    assert not any(beats_beside(topology, link) for link in links)
+    topology = replace(topology, heartbeat_ms=100)
+    beside = [(link.source, link.level) for link in links if beats_beside(topology, link)]
+    assert beside == [("c1", 1), ("c2", 1), ("c3", 3), ("c4", 3)]
+    assert not beats_beside(topology, replace(links[0], source="c9"))
