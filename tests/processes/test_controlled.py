@@ -143,3 +143,12 @@ def test_what_is_away_is_told(up, topology_file, wait_until):
     assert "one less that can copy" in about["cluster-1-replica-2"]
     words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
     assert run("retarget", topology_file, *words)[0] == 2
+
+
+def test_a_cluster_is_lost_under_load_and_comes_back_with_nothing_lost(topology_file, tmp_path):
+    words = ("drill", topology_file, "--rate", "50", "--down", "8", "--logs", tmp_path / "logs")
+    code, told = run(*words)
+    assert code == 0, told
+    assert "28 processes are up" in told
+    assert "7 processes killed with signal 9" in told
+    assert "lost = 0, duplicated = 0" in told

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from tests.support.two_clusters import Traffic, World
+from tests.support.two_clusters import Traffic, World, dafka
 
 log = logging.getLogger(__name__)
 
@@ -17,10 +17,15 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 
 class Controlled:
-    """Two replicas and two controllers of the first of two clusters."""
+    """Two replicas and two controllers of the first of two clusters.
 
-    def __init__(self, world):
-        self._world = world
+    Args:
+        world: The clusters.
+        certificates: The folder that `dafka keys tls` has made; None for none.
+    """
+
+    def __init__(self, world, certificates=None):
+        self._world, self._certificates = world, certificates
         self.replicas = {}
         """By the place of their metrics."""
         self._named = []
@@ -32,12 +37,21 @@ class Controlled:
 
     def start_replica(self, at, metrics):
         """Start one."""
-        words = ["--listen", at, "--metrics", metrics]
+        words = ["--listen", at, "--metrics", metrics, *self._shown("replica", "--client-ca")]
         self.replicas[metrics] = self._world.distributor("replica", *words), at
 
     def controller(self):
         """Start another controller."""
-        return self._world.distributor("controller", "run", *self._named)
+        shown = self._shown("controller", "--replica-ca")
+        return self._world.distributor("controller", "run", *self._named, *shown)
+
+    def _shown(self, role, authority):
+        """The options that say what a process shows, and whom it believes."""
+        folder = self._certificates
+        if folder is None:
+            return []
+        words = ["--certificate", folder / f"{role}.pem", "--certificate-key"]
+        return [*map(str, [*words, folder / f"{role}.key", authority, folder / "ca.pem"])]
 
     def flows(self, metrics, status):
         """How many flows of a replica do something."""
@@ -88,11 +102,17 @@ def keys():
 
 
 @pytest.fixture
-def controlled(tmp_path, free_ports, keys):
+def certificates():
+    """Where those of controllers and replicas are."""
+    return
+
+
+@pytest.fixture
+def controlled(tmp_path, free_ports, keys, certificates):
     first = free_ports(10)
     with ExitStack() as stack:
         world = World(stack, range(first, first + 10), tmp_path, keys=keys)
-        yield Controlled(world), Traffic(stack, world, tmp_path)
+        yield Controlled(world, certificates), Traffic(stack, world, tmp_path)
 
 
 def test_whoever_dies_or_freezes_records_arrive_once_and_in_order(controlled, until):
@@ -163,3 +183,22 @@ def test_in_clusters_with_keys_controllers_have_that_of_distributors(controlled,
     process, _ = system.replicas[writer]
     process.kill()
     traffic.check(until)
+
+
+class TestWithCertificates:
+    @pytest.fixture
+    def certificates(self, tmp_path):
+        assert dafka("keys", "tls", "--dir", str(tmp_path / "shown")).wait(60) == 0
+        return tmp_path / "shown" / "tls"
+
+    def test_those_of_dafka_keys_tls_are_believed_by_both_sides(self, controlled, until):
+        system, traffic = controlled
+        writer = until(system.ready)
+        traffic.go()
+        until(lambda: len(traffic.read) > 200)
+        process, at = system.replicas[writer]
+        process.kill()
+        until(system.others_write(writer))
+        system.start_replica(at, writer)
+        until(system.ready)
+        traffic.check(until)
