@@ -6,9 +6,12 @@ something else are refused; where it says nothing, options are all there is.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
+from dafka.model import is_loopback
+from dafka.transport.binding import EVERY_HOST
 from distributor.errors import PlanError
 from topology.model import ReplicaSpec
 
@@ -30,6 +33,25 @@ def cluster_of(declared: Topology, name: str, file: Path) -> ClusterSpec:
             return cluster
     known = ", ".join(one.name for one in declared.clusters)
     raise PlanError(f"no cluster {name!r} in {file}: there are {known}")
+
+
+def on_own_host(declared: Topology, cluster: ClusterSpec, place: str | None) -> Topology:
+    """Return a topology as a process knows it that may be on another host than its cluster.
+
+    Nodes of both meshes are bound at the host of the cluster whose records are copied: where the
+    process listens elsewhere it is on another machine, and that is where others reach it.
+
+    Args:
+        declared: What the file says.
+        cluster: Whose process it is.
+        place: Where that listens, `HOST:PORT`; None for nowhere.
+    """
+    host = "" if place is None else place.rpartition(":")[0]
+    if host in ("", cluster.host, *EVERY_HOST) or is_loopback(host):
+        return declared
+    own = replace(cluster, host=host, advertise=None)
+    clusters = (own if one.name == cluster.name else one for one in declared.clusters)
+    return replace(declared, clusters=tuple(clusters))
 
 
 def called_replica(

@@ -16,7 +16,7 @@ from dafka.model import is_loopback
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli import controller_looks
-from distributor.cli.called import called_controller, called_replicas, cluster_of
+from distributor.cli.called import called_controller, called_replicas, cluster_of, on_own_host
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.controller_process import RunningController
 from distributor.control.messages import CreateInstance, Flow, FlowKind
@@ -78,6 +78,7 @@ def run(
     declared = load(topology)
     spec = cluster_of(declared, cluster, topology)
     metrics = called_controller(spec, metrics)
+    here = on_own_host(declared, spec, metrics).cluster(cluster)
     files = {"--certificate-key": certificate_key, "--replica-ca": replica_ca}
     certificates = certificates_of(certificate, files)
     places = called_replicas(spec, _replicas(replica))
@@ -92,7 +93,7 @@ def run(
     health = observed(metrics, web)
     with ExitStack() as stack:
         running = RunningController(
-            Cluster.declared(spec),
+            Cluster.declared(here),
             CreateInstance(cluster, spec.id),
             [Flow(link, FlowKind.RECORDS) for link in links],
             places,

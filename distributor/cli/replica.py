@@ -16,7 +16,7 @@ from dafka.process.files import text_of
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
-from distributor.cli.called import called_replica, cluster_of
+from distributor.cli.called import called_replica, cluster_of, on_own_host
 from distributor.control.messages import CreateInstance
 from distributor.control.opened_links import PAGE, OpenedLinks
 from distributor.control.replica_server import ReplicaServer
@@ -71,6 +71,7 @@ def replica(
     spec = cluster_of(declared, cluster, topology)
     called = called_replica(spec, listen, name, metrics)
     listen, metrics = called.listen, called.metrics or None
+    declared = on_own_host(declared, spec, listen)
     files = {"--certificate-key": certificate_key, "--client-ca": client_ca}
     certificates = certificates_of(certificate, files)
     place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dafka.errors import MisuseError
-from distributor.cli.called import called_controller, called_replica, called_replicas, cluster_of
+from distributor.cli.called import (
+    called_controller,
+    called_replica,
+    called_replicas,
+    cluster_of,
+    on_own_host,
+)
 from distributor.errors import PlanError
 from topology import load
 from topology.model import ClusterName, ClusterSpec, ControllerSpec, ReplicaSpec
@@ -77,3 +84,21 @@ def test_replicas_come_from_one_place():
         called_replicas(cluster(ONE), {"left": "x:1"})
     with pytest.raises(MisuseError, match="has no replicas: give --replica"):
         called_replicas(cluster(), {})
+
+
+def test_who_listens_on_another_host_is_on_that():
+    declared = load(FOUR)
+    first, second, *_ = declared.clusters
+    away = on_own_host(declared, first, "10.0.0.7:7001")
+    assert away.cluster("cluster-1").host == "10.0.0.7"
+    assert away.cluster("cluster-2") == second
+    translated = replace(first, host="10.0.0.1", advertise="192.0.2.1")
+    there = replace(declared, clusters=(translated, *declared.clusters[1:]))
+    assert on_own_host(there, translated, "node-b:7001").clusters[0].advertise is None
+    assert on_own_host(there, translated, "10.0.0.1:7001") == there
+
+
+@pytest.mark.parametrize("place", [None, "127.0.0.1:1", "[::1]:1", "0.0.0.0:1", "[::]:1"])
+def test_where_no_other_host_is_said_the_cluster_s_holds(place):
+    declared = load(FOUR)
+    assert on_own_host(declared, declared.clusters[0], place) is declared
