@@ -58,6 +58,7 @@ kafka-demo: $(VENV)/installed-data  ## The same from a Kafka producer to a Kafka
 
 drill: $(VENV)/installed  ## Lose a cluster under load and get it back, with nothing lost
 	$(BIN)/distributor drill config/four-clusters.yaml
+	$(BIN)/distributor drill config/controlled.yaml
 
 test: lint types imports unit  ## Everything CI runs
 

@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 from typer.main import get_command
 
 from dafka.cli.main import app as dafka_app
+from distributor.cli.called import called_controller, called_replica, called_replicas
 from distributor.cli.main import app as distributor_app
 from topology import load, plan
 
@@ -160,7 +161,7 @@ def test_kustomize_finds_everything_it_names():
         assert all((DEPLOY / "kubernetes" / file).exists() for file in generator["files"])
 
 
-@pytest.mark.parametrize("file", ["topology.yaml", "kubernetes/topology.yaml"])
+@pytest.mark.parametrize("file", ["topology.yaml", "controlled.yaml", "kubernetes/topology.yaml"])
 def test_the_topologies_may_be_used(file):
     assert len(plan(load(DEPLOY / file)).links) == 8
 
@@ -182,7 +183,7 @@ def commands():
 def test_every_command_line_has_only_options_that_exist(words):
     app = {"dafka": dafka_app, "distributor": distributor_app}[words[0]]
     command = get_command(app).commands[words[1]]
-    if words[1] == "gateway":  # a group, of which this is meant where none is named
+    if words[1] in ("gateway", "controller"):  # groups; of a gateway it is meant if none is named
         command = command.commands["run"]
     known = {option for parameter in command.params for option in parameter.opts}
     given = {word.split("=")[0] for word in words if word.startswith("--")}
@@ -239,3 +240,25 @@ def test_the_registries_of_the_topology_have_their_processes():
     assert not wanted & ways["kubernetes"]
     table = (DEPLOY / "README.md").read_text()
     assert all(f"| `{' '.join(words)} --" in table for words in wanted)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_controllers_and_replicas_are_started_where_the_topology_has_them(number):
+    """Units and services say what the file does, on each of its hosts."""
+    cluster = load(DEPLOY / "controlled.yaml").cluster(f"cluster-{number}")
+    host = f"dafka-{number}b.example"
+    started = {
+        words.values[0][1]: " ".join(words.values[0]).replace("${DAFKA_HOST:?}", "${DAFKA_HOST}")
+        for words in commands()
+        if words.values[0][1] in ("replica", "controller")
+    }
+    assert started.keys() == {"replica", "controller"}
+    for text in started.values():
+        told = text.replace("${DAFKA_HOST}", host).split()
+        if told[1] == "replica":
+            listen = told[told.index("--listen") + 1]
+            assert called_replica(cluster, listen, None, None).metrics == f"{host}:9301"
+        else:
+            metrics = told[told.index("--metrics") + 1]
+            assert called_controller(cluster, metrics) == f"{host}:9303"
+            assert len(called_replicas(cluster, {})) == 3

@@ -19,6 +19,7 @@ from topology.model import (
     Branch,
     ClusterName,
     ClusterSpec,
+    ControllerSpec,
     ControlSpec,
     GatewaySpec,
     GroupMargin,
@@ -27,6 +28,7 @@ from topology.model import (
     OffsetSettings,
     Placement,
     Ports,
+    ReplicaSpec,
     RetentionSpec,
     Security,
     StoreSpec,
@@ -50,8 +52,10 @@ KEYS = {
     "cluster": (
         *("name", "id", "host", "advertise", "towers", "stores", "targets", "security"),
         *("insecure", "wire", "classic", "registry", "subject_format", "gateways"),
-        "receive_only",
+        *("receive_only", "controllers", "replicas"),
     ),
+    "controller": ("metrics",),
+    "replica": ("listen", "metrics"),
     "gateway": ("listen", "advertised_listener", "users"),
     "schemas": ("primary",),
     "offsets": ("margin_ms", "margin_records", "translation", "groups"),
@@ -85,13 +89,16 @@ OPTIONAL = {
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
-    "users",
+    *("users", "controllers", "replicas"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
 }
 
-REQUIRED = {("retention", "topics"), ("group", "margin_ms"), ("placement", "topics")}
+REQUIRED = {
+    *(("retention", "topics"), ("group", "margin_ms"), ("placement", "topics")),
+    *(("controller", "metrics"), ("replica", "metrics")),
+}
 """Keys that are optional elsewhere."""
 
 
@@ -200,7 +207,24 @@ class _Decoder:
                 self.sequence(fields.get("gateways", []), f"{path}.gateways", self.gateway)
             ),
             receive_only=self.flag(fields.get("receive_only", False), f"{path}.receive_only"),
+            controllers=tuple(
+                self.sequence(fields.get("controllers", []), f"{path}.controllers", self.controller)
+            ),
+            replicas=tuple(
+                self.sequence(fields.get("replicas", []), f"{path}.replicas", self.replica)
+            ),
         )
+
+    def controller(self, values: object, path: str) -> ControllerSpec:
+        return ControllerSpec(**({"metrics": ""} | self.places(values, path, "controller")))
+
+    def replica(self, values: object, path: str) -> ReplicaSpec:
+        found = self.places(values, path, "replica")
+        return ReplicaSpec(**({"listen": "", "metrics": ""} | found))
+
+    def places(self, values: object, path: str, kind: str) -> dict[str, str]:
+        fields = self.mapping(values, path, kind)
+        return {key: self.place(fields[key], f"{path}.{key}", "processes") for key in fields}
 
     def gateway(self, values: object, path: str) -> GatewaySpec:
         fields = self.mapping(values, path, "gateway")
@@ -211,9 +235,12 @@ class _Decoder:
         return GatewaySpec(**({"listen": ""} | found))
 
     def listener(self, value: object, path: str) -> str:
+        return self.place(value, path, "Kafka clients")
+
+    def place(self, value: object, path: str, whom: str) -> str:
         if isinstance(value, str) and endpoint_fault(f"tcp://{value}") is None:
             return value
-        self.complain(path, f"{short(value)} is no place for Kafka clients", "write HOST:PORT")
+        self.complain(path, f"{short(value)} is no place for {whom}", "write HOST:PORT")
         return ""
 
     def primary(self, values: object, path: str) -> ClusterName | None:

@@ -63,6 +63,30 @@ class GatewaySpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSpec:
+    """A controller of one cluster: it says which replica copies what.
+
+    Attributes:
+        metrics: Where it serves metrics, and tells how it is, `HOST:PORT`; its name in the file.
+    """
+
+    metrics: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaSpec:
+    """A process that copies what a controller of its cluster wants.
+
+    Attributes:
+        listen: Where controllers reach it, `HOST:PORT`; also its name.
+        metrics: Where it serves metrics, and tells what its links do, `HOST:PORT`.
+    """
+
+    listen: str
+    metrics: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
     """The key files of a cluster; paths are relative to the topology file.
 
@@ -116,6 +140,8 @@ class ClusterSpec:
         gateways: Its gateways for Kafka clients.
         receive_only: Nothing is copied from it: it gets what the others publish, and what is
             published on it stays there.
+        controllers: They drive its replicas, one of them at a time.
+        replicas: They copy its records, in place of `distributor run`.
     """
 
     name: ClusterName
@@ -133,9 +159,16 @@ class ClusterSpec:
     subject_format: str = IDENTITY
     gateways: tuple[GatewaySpec, ...] = ()
     receive_only: bool = False
+    controllers: tuple[ControllerSpec, ...] = ()
+    replicas: tuple[ReplicaSpec, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))
+
+    @property
+    def controlled(self) -> bool:
+        """Whether replicas copy its records, as its controllers say."""
+        return bool(self.controllers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

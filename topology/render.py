@@ -21,6 +21,8 @@ def _text_lines(topology: Topology, tree: Tree, first: str, rest: str) -> Iterat
     if not isinstance(tree, Branch):
         cluster = topology.cluster(tree)
         note = "  ·  only receives" if cluster.receive_only else ""
+        if cluster.controlled:
+            note += f"  ·  replicas {', '.join(one.listen for one in cluster.replicas)}"
         yield f"{first}{cluster.name}  ·  id {cluster.id}  ·  tower {cluster.towers[0]}{note}"
         return
     yield f"{first}level {tree.level}"

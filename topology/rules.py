@@ -22,6 +22,7 @@ from topology.addresses import socket_fault
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
+from topology.replica_rules import replica_places, replica_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,6 +51,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_security(topology),
         *_gateways(topology),
         *naming_problems(topology),
+        *replica_problems(topology),
     ]
 
 
@@ -290,13 +292,15 @@ def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
         for number, gateway in enumerate(cluster.gateways):
             if gateway.listen:
                 yield gateway.endpoint, f"$.clusters[{index}].gateways[{number}].listen"
+        for key, place in replica_places(cluster):
+            yield f"tcp://{place}", f"$.clusters[{index}].{key}"
 
 
 def process_count(topology: Topology) -> int:
-    """How many processes a topology has.
+    """How many processes of a topology have a port from `metrics`.
 
     Towers, stores, distributors, two for each registry (itself and its schema distributor), and
-    gateways.
+    gateways. Controllers and replicas have places of their own for metrics.
     """
     nodes = sum(
         len(cluster.towers)

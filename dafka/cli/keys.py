@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dafka.cli.tls import make_certificates
 from dafka.errors import MisuseError
 from dafka.gateway.users import RATE_MAX, RATES, load_users, new_password, user_entry, with_quotas
 from dafka.process.files import locked, replace_text, write_secret
@@ -20,9 +21,10 @@ from dafka.transport.keys import RULES, load_access, new_keys
 from topology.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 CLUSTER = "cluster"
+TLS = "tls"
 ACCESS_FILE = "access.toml"
 WEB_FILE = "web.toml"
 KAFKA_FILE = "kafka.toml"
@@ -41,10 +43,31 @@ Rate = Annotated[
     ),
 ]
 
+Web = Annotated[
+    Rules | None,
+    typer.Option(
+        help="A token instead, for what speaks HTTP: NAME.token, and an entry in web.toml; "
+        f"{', '.join(WEB_RIGHTS)}; repeatedly."
+    ),
+]
+
+Kafka = Annotated[
+    bool,
+    typer.Option(
+        "--kafka",
+        help="A password instead, for Kafka clients: NAME.password, and an entry in "
+        "kafka.toml; without --groups it is for no group.",
+    ),
+]
+
 
 def keys(
     name: Annotated[
-        str, typer.Argument(help="`cluster`, to begin with; then any name for a user of it.")
+        str,
+        typer.Argument(
+            help="`cluster`, to begin with; then any name for a user of it. `tls`: certificates of "
+            "controllers and replicas."
+        ),
     ],
     directory: Annotated[
         Path, typer.Option("--dir", help="Where the files are; made if it is not there.")
@@ -63,21 +86,12 @@ def keys(
         Rules | None,
         typer.Option(help="Prefix of groups to be a member of and `*`, if not all; repeatedly."),
     ] = None,
-    web: Annotated[
+    web: Web = None,
+    kafka: Kafka = False,
+    host: Annotated[
         Rules | None,
-        typer.Option(
-            help="A token instead, for what speaks HTTP: NAME.token, and an entry in web.toml; "
-            f"{', '.join(WEB_RIGHTS)}; repeatedly."
-        ),
+        typer.Option(help="Of `tls`: where replicas are reached, if not here; repeatedly."),
     ] = None,
-    kafka: Annotated[
-        bool,
-        typer.Option(
-            "--kafka",
-            help="A password instead, for Kafka clients: NAME.password, and an entry in "
-            "kafka.toml; without --groups it is for no group.",
-        ),
-    ] = False,
     producer_byte_rate: Rate = None,
     consumer_byte_rate: Rate = None,
     quotas: Annotated[
@@ -93,25 +107,39 @@ def keys(
     Example: dafka keys shop --kafka --read 'orders*' --write 'orders*' --groups 'shop*'
 
     Example: dafka keys shop --producer-byte-rate 1000000
+
+    Example: dafka keys tls --host dafka-1.example --host dafka-2.example
     """
     if _NAME.fullmatch(name) is None:
         raise MisuseError(f"name {name!r} cannot be used: letters, digits, '.', '_' and '-'")
     rules = dict(zip(RULES, (read or [], write or [], mirror or [], groups or []), strict=True))
     given = dict(zip(RATES, (producer_byte_rate, consumer_byte_rate), strict=True))
     rates = {what: rate for what, rate in given.items() if rate is not None}
-    if quotas or rates:
+    if name == TLS or host:
+        others = [quotas, rates, web, kafka, *rules.values()]
+        _make_certificates(name, directory, host or [], others)
+    elif quotas or rates:
         if web or kafka or any(rules.values()):
             raise MisuseError("quotas are of a user that is there: make it first, without them")
         _set_quotas(name, directory / KAFKA_FILE, rates)
-        return
-    if web and kafka:
+    elif web and kafka:
         raise MisuseError("a token is for HTTP, a password for Kafka clients: make one of them")
-    if kafka:
+    elif kafka:
         _make_password(name, directory, rules)
     elif web:
         _make_token(name, directory, web, rules)
     else:
         _make_key(name, directory, rules)
+
+
+def _make_certificates(
+    name: str, directory: Path, hosts: list[str], others: Sequence[object]
+) -> None:
+    if name != TLS:
+        raise MisuseError("--host is of `dafka keys tls`: other keys are good on every host")
+    if any(others):
+        raise MisuseError("certificates have roles and no rules: give --host and --dir alone")
+    make_certificates(directory, hosts)
 
 
 def _make_token(name: str, directory: Path, may: list[str], rules: dict[str, list[str]]) -> None:

@@ -16,11 +16,11 @@ from dafka.model import is_loopback
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli import controller_looks
+from distributor.cli.called import called_controller, called_replicas, cluster_of, on_own_host
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.controller_process import RunningController
 from distributor.control.messages import CreateInstance
 from distributor.control.wanted import flows_of
-from distributor.errors import PlanError
 from distributor.loading import load
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,11 @@ def run(
     cluster: Annotated[str, typer.Option(help="The cluster whose links are run.")],
     replica: Annotated[
         list[str],
-        typer.Option(help="HOST:PORT of a replica, or NAME=HOST:PORT; repeat it for each."),
+        typer.Option(
+            help="HOST:PORT of a replica, or NAME=HOST:PORT; repeat it for each.",
+            default_factory=list,
+            show_default="those of the file",
+        ),
     ],
     certificate: Annotated[
         Path | None, typer.Option(help="What it shows to replicas, PEM; needs the next two.")
@@ -65,18 +69,20 @@ def run(
 ) -> None:
     """Be in charge of a cluster's replicas, or ready to be while another one is.
 
+    Where the file names replicas of the cluster, these are they; of several controllers that it
+    names --metrics says which this is.
+
     Example: distributor controller run --topology FILE --cluster C --replica 127.0.0.1:7001
     """
     set_up_logs(log_level, log_format)
     declared = load(topology)
-    found = [one for one in declared.clusters if one.name == cluster]
-    if not found:
-        known = ", ".join(one.name for one in declared.clusters)
-        raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
+    spec = cluster_of(declared, cluster, topology)
+    metrics = called_controller(spec, metrics)
+    here = on_own_host(declared, spec, metrics).cluster(cluster)
     files = {"--certificate-key": certificate_key, "--replica-ca": replica_ca}
     certificates = certificates_of(certificate, files)
-    places = _replicas(replica)
-    open_to_all = certificates is None and not found[0].insecure
+    places = called_replicas(spec, _replicas(replica))
+    open_to_all = certificates is None and not spec.insecure
     strangers = [one for one in places.values() if not is_loopback(one.rpartition(":")[0])]
     if open_to_all and strangers:
         raise MisuseError(
@@ -87,14 +93,14 @@ def run(
     health = observed(metrics, web)
     with ExitStack() as stack:
         running = RunningController(
-            Cluster.declared(found[0]),
-            CreateInstance(cluster, found[0].id),
+            Cluster.declared(here),
+            CreateInstance(cluster, spec.id),
             flows,
             places,
             certificates,
         )
         stack.callback(running.close)
-        log.info("controller is up", extra={"flows": len(flows), "replicas": len(replica)})
+        log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})
         health.show({controller_looks.PAGE: running.page})
         health.watch(running)
         run_until_told(running)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +16,11 @@ from dafka.process.files import text_of
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
-from distributor.control.flow_thread import opened
+from distributor.cli.called import called_replica, cluster_of, on_own_host
 from distributor.control.messages import CreateInstance
+from distributor.control.opened_links import PAGE, OpenedLinks
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wire import Certificates
-from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.operations.heartbeat import beats_beside
 
@@ -33,7 +32,12 @@ FILE_BYTES_MAX = 1024 * 1024
 def replica(
     topology: Annotated[Path, typer.Option(help="The topology, a YAML file.")],
     cluster: Annotated[str, typer.Option(help="The cluster whose flows it runs.")],
-    listen: Annotated[str, typer.Option(help="Where controllers reach it, HOST:PORT.")],
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Where controllers reach it, HOST:PORT.", show_default="the file's only replica"
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="As controllers call it.", show_default="HOST:PORT")
     ] = None,
@@ -57,34 +61,38 @@ def replica(
 ) -> None:
     """Run the flows that the controller in charge wants, until told to stop.
 
+    Where the file names replicas of the cluster, it is one of them: --listen says which.
+
     Example: distributor replica --topology FILE --cluster cluster-1 --listen 127.0.0.1:7001
     """
     set_up_logs(log_level, log_format)
     keep_freed_memory()
     collect_rarely()
     declared = load(topology)
-    found = [one for one in declared.clusters if one.name == cluster]
-    if not found:
-        known = ", ".join(one.name for one in declared.clusters)
-        raise PlanError(f"no cluster {cluster!r} in {topology}: there are {known}")
+    spec = cluster_of(declared, cluster, topology)
+    called = called_replica(spec, listen, name, metrics)
+    listen, metrics = called.listen, called.metrics or None
+    declared = on_own_host(declared, spec, listen)
     files = {"--certificate-key": certificate_key, "--client-ca": client_ca}
     certificates = certificates_of(certificate, files)
     place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")
-    if certificates is None and not found[0].insecure and not is_loopback(place.host):
+    if certificates is None and not spec.insecure and not is_loopback(place.host):
         raise MisuseError(
             f"cannot serve controllers at {listen}: whoever reaches it would be obeyed; give it "
             "--certificate, --certificate-key and --client-ca, or let the cluster be insecure"
         )
     health = observed(metrics, web)
+    links = OpenedLinks(declared)
     with ExitStack() as stack:
         server = ReplicaServer(
             name or listen,
-            CreateInstance(cluster, found[0].id),
+            CreateInstance(cluster, spec.id),
             listen,
-            partial(opened, declared, beats_beside),
+            links.open,
             certificates,
         )
         stack.callback(server.close)
+        health.show({PAGE: links.page})
         log.info("replica is up", extra={"replica": name or listen, "port": server.port})
         health.watch(server)
         run_until_told(server)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,10 @@ from distributor.loading import load
 from distributor.local.processes import control_endpoint
 from distributor.operations.heartbeat import heartbeat_of
 from topology import plan
+
+if TYPE_CHECKING:
+    from topology.model import Topology
+    from topology.plan import Link
 
 log = logging.getLogger(__name__)
 
@@ -46,22 +50,23 @@ def run(
 ) -> None:
     """Copy one cluster's records across one level, until told to stop.
 
+    Where the file names replicas of the cluster these copy its records: this one copies positions
+    of groups then, and sends heartbeats.
+
     Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
     """
     set_up_logs(log_level, log_format)
     keep_freed_memory()
     collect_rarely()
     declared = load(topology)
-    links = [
-        link for link in plan(declared).links if link.source == cluster and link.level == level
-    ]
-    if not links:
-        known = sorted({f"{link.source}/{link.level}" for link in plan(declared).links})
-        raise PlanError(
-            f"no distributor for cluster {cluster!r} and level {level} in {topology}: "
-            f"there are {', '.join(known)}"
-        )
+    links = _links_of(declared, cluster, level, topology)
+    controlled = declared.cluster(cluster).controlled
     if engine is Engine.SPARK:
+        if controlled:
+            raise PlanError(
+                f"records of {cluster} are copied by replicas, so --engine spark has none to copy: "
+                f"take its controllers and replicas out of {topology}"
+            )
         if metrics is not None:
             raise MisuseError("--metrics needs --engine native: Spark serves its own")
         # A link without Spark need not wait for what shows the progress of a job.
@@ -77,7 +82,7 @@ def run(
     with ExitStack() as stack:
         nodes: list[SteeredLink] = []
         for link in links:
-            node = SteeredLink(declared, link)
+            node = SteeredLink(declared, link, permitted=not controlled)
             stack.callback(node.close)
             nodes.append(node)
         running: list[LongRunning] = [*nodes]
@@ -90,7 +95,24 @@ def run(
             stack.callback(ControlServer(endpoint, nodes).close)
         for link in links:
             facts = {"source": link.source, "target": link.target, "level": link.level}
-            log.info("link is up", extra=facts)
+            log.info("positions are copied" if controlled else "link is up", extra=facts)
         health.watch(*running)
         run_until_told(*running)
         end_within(shutdown_ms)
+
+
+def _links_of(declared: Topology, cluster: str, level: int, file: Path) -> list[Link]:
+    """The links of a distributor.
+
+    Raises:
+        PlanError: There is none of this cluster and level.
+    """
+    all_links = plan(declared).links
+    links = [link for link in all_links if link.source == cluster and link.level == level]
+    if not links:
+        known = sorted({f"{link.source}/{link.level}" for link in all_links})
+        raise PlanError(
+            f"no distributor for cluster {cluster!r} and level {level} in {file}: "
+            f"there are {', '.join(known)}"
+        )
+    return links

@@ -16,7 +16,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Json
 from distributor.control.client import ControlClient
 from distributor.control.protocol import LinkRow
 from distributor.errors import CommandError, PlanError
-from distributor.local.processes import control_endpoints
+from distributor.local.processes import control_endpoints, refuse_controlled
 from distributor.operations.apply import Applying
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
@@ -46,12 +46,13 @@ Level = Annotated[int, typer.Option("--level", help="The level of the link.")]
 def links(file: File, json_lines: Json = False) -> None:
     """Show where every link aims, and whether it drains or stands still.
 
-    Exit code 1 if a distributor does not answer.
+    Exit code 1 if a distributor or replica does not answer, or no replica writes a link.
 
     Example: distributor links config/four-clusters.yaml
     """
     the_plan = plan(load(file))
-    _endpoints(the_plan)
+    if not any(cluster.controlled for cluster in the_plan.topology.clusters):
+        _endpoints(the_plan)
     told = ask_links(the_plan)
     rows, silent = list(told.rows.values()), told.silent
     if json_lines:
@@ -143,10 +144,11 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
     Example: distributor lost F --cluster cluster-3
     """
     the_plan = plan(load(file))
-    _endpoints(the_plan)
     known = [declared.name for declared in the_plan.topology.clusters]
     if cluster not in known:
         raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
+    refuse_controlled(the_plan.topology, known, f"declare {cluster} lost")
+    _endpoints(the_plan)
     loss = declare_lost(the_plan, cluster)
     if json_lines:
         print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
@@ -178,7 +180,10 @@ def _cost(loss: Loss) -> Iterator[str]:
 
 
 def _endpoint(file: Path, cluster: str, level: int) -> str:
-    endpoints = _endpoints(plan(load(file)))
+    the_plan = plan(load(file))
+    named = [one.name for one in the_plan.topology.clusters if one.name == cluster]
+    refuse_controlled(the_plan.topology, named, f"command {cluster} level {level}")
+    endpoints = _endpoints(the_plan)
     if (cluster, level) not in endpoints:
         known = ", ".join(f"{name} level {number}" for name, number in endpoints)
         raise PlanError(f"no distributor for {cluster!r} and level {level}: there are {known}")

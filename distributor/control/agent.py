@@ -134,6 +134,16 @@ class SteeredLink:
             self._node.permit()
 
     @property
+    def permitted(self) -> bool:
+        """Whether it may write."""
+        return self._permitted
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._stopping.is_set()
+
+    @property
     def progress(self) -> LinkProgress:
         """How far it is, if it is a flow."""
         return self._node.progress

@@ -35,6 +35,7 @@ from distributor.control.grants import (
     WishesKept,
     moved,
 )
+from distributor.control.meter import ControllerMeter
 from distributor.control.overview import flow_rows, replica_row
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
@@ -47,12 +48,16 @@ if TYPE_CHECKING:
     from dafka.cluster import Cluster
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.messages import CreateInstance, Flow
+    from distributor.control.overview import ControlledFlowRow
     from distributor.control.wire import Certificates
 
 log = logging.getLogger(__name__)
 
 LOOK_S = 0.1
 """How often to see what is due."""
+
+TELL_MS = 1_000
+"""How often metrics are told: they look at every flow."""
 
 PAGE_S = 2.0
 """How long a page may take."""
@@ -106,6 +111,8 @@ class RunningController:
         self._failure: BaseException | None = None
         self._name = f"{cluster.new_address()}@{wall_ms():015}"
         """As replicas and other controllers know it."""
+        self._meter = ControllerMeter(instance.cluster)
+        self._tell_due_ms = 0
         self._log = WishLog(cluster)
         self._asking = ThreadPoolExecutor(1, "dafka-ask")
         self._loop = asyncio.new_event_loop()
@@ -145,7 +152,6 @@ class RunningController:
         return asyncio.run_coroutine_threadsafe(self._overview(), self._loop).result(PAGE_S)
 
     async def _overview(self) -> dict[str, object]:
-        machines = {name: client.machine for name, client in self._clients.items()}
         rows = [
             replica_row(name, client.machine, client.last_end.value)
             for name, client in sorted(self._clients.items())
@@ -153,7 +159,7 @@ class RunningController:
         return {
             "in_charge": bool(self.epoch),
             "epoch": self.epoch,
-            "flows": [asdict(row) for row in flow_rows(self._kept, machines)],
+            "flows": [asdict(row) for row in self._flow_rows()],
             "replicas": [asdict(row) for row in rows],
         }
 
@@ -222,10 +228,24 @@ class RunningController:
                 events, self._happened = [*self._happened, Woke()], deque()
                 for event in events:
                     await self._perform(machine, machine.handle(event, now_ms()))
+                self._tell()
         finally:
             self.epoch, self._kept = 0, NO_WISHES
+            self._meter.leave()
             await self._hang_up()
             log.info("this controller is in charge no more", extra={"epoch": epoch})
+
+    def _tell(self) -> None:
+        """Let metrics say how it is, when that is due."""
+        if now_ms() < self._tell_due_ms:
+            return
+        self._tell_due_ms = now_ms() + TELL_MS
+        there = len(self._active)
+        self._meter.tell(self._flow_rows(), there, len(self._replicas) - there)
+
+    def _flow_rows(self) -> list[ControlledFlowRow]:
+        machines = {name: client.machine for name, client in self._clients.items()}
+        return [*flow_rows(self._kept, machines)]
 
     async def _perform(self, machine: GrantMachine, effects: Sequence[GrantEffect]) -> None:
         due = deque(effects)

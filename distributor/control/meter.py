@@ -1,4 +1,4 @@
-"""What a replica tells Prometheus."""
+"""What a replica, and a controller, tells Prometheus."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from distributor.control.flow_table import Fate
 from distributor.control.messages import FlowKind, FlowStatus
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distributor.control.events import SessionEnd
+    from distributor.control.overview import ControlledFlowRow
     from distributor.control.replica import ReplicaMachine
 
 FLOWS = Gauge(
@@ -32,6 +35,20 @@ SESSIONS_ENDED = Counter(
 )
 CONTROLLER_EPOCH = Gauge(
     "distributor_replica_controller_epoch", "The highest epoch in which a controller has come"
+)
+
+IN_CHARGE = Gauge(
+    "distributor_controller_in_charge", "Whether this controller is in charge", ["cluster"]
+)
+CONTROLLED_FLOWS = Gauge(
+    "distributor_controller_flows",
+    "Flows of the controller in charge, by whether a replica writes them",
+    ["cluster", "state"],
+)
+CONTROLLED_REPLICAS = Gauge(
+    "distributor_controller_replicas",
+    "Replicas of the controller in charge, by whether they are there",
+    ["cluster", "state"],
 )
 
 
@@ -54,3 +71,36 @@ class ReplicaMeter:
     def ended(self, why: SessionEnd) -> None:
         """A session was ended."""
         SESSIONS_ENDED.labels(why.value).inc()
+
+
+class ControllerMeter:
+    """The series of one controller.
+
+    Args:
+        cluster: Whose.
+    """
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        IN_CHARGE.labels(cluster).set(0)
+
+    def tell(self, flows: Sequence[ControlledFlowRow], there: int, away: int) -> None:
+        """Say how it is while it is in charge.
+
+        Args:
+            flows: All that it wants.
+            there: How many replicas are there.
+            away: How many are not.
+        """
+        written = sum(row.state == FlowStatus.WRITING.value for row in flows)
+        IN_CHARGE.labels(self._cluster).set(1)
+        CONTROLLED_FLOWS.labels(self._cluster, "written").set(written)
+        CONTROLLED_FLOWS.labels(self._cluster, "unwritten").set(len(flows) - written)
+        CONTROLLED_REPLICAS.labels(self._cluster, "there").set(there)
+        CONTROLLED_REPLICAS.labels(self._cluster, "away").set(away)
+
+    def leave(self) -> None:
+        """It is in charge no more, and knows nothing of these."""
+        IN_CHARGE.labels(self._cluster).set(0)
+        for gauge in (CONTROLLED_FLOWS, CONTROLLED_REPLICAS):
+            gauge.remove_by_labels({"cluster": self._cluster})

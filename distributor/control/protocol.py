@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-from msgspec import Meta, Struct
+from msgspec import DecodeError, Meta, Struct, json, to_builtins
 from msgspec.msgpack import Decoder, Encoder
 
+from dafka.errors import WireError
 from dafka.limits import ADDRESS_BYTES_MAX
 from dafka.query.messages import decoded
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dafka.reasons import Reason
 
 VERSION = 1
@@ -200,3 +203,39 @@ def decode_answer(frame: bytes) -> Answer:
         WireError: It is not one; the reason is a short constant.
     """
     return decoded(_answers, frame, _PREAMBLE, _REASONS)
+
+
+class OpenedRow(Struct, frozen=True):
+    """A link of a replica, as its page tells it.
+
+    Attributes:
+        writes: Whether it may write.
+        row: What it does.
+    """
+
+    writes: bool
+    row: LinkRow
+
+
+class _OpenedPage(Struct, frozen=True):
+    links: tuple[OpenedRow, ...]
+
+
+_pages: json.Decoder[_OpenedPage] = json.Decoder(_OpenedPage)
+
+
+def values_of(rows: Sequence[OpenedRow]) -> object:
+    """What a page has of these: values that JSON knows."""
+    return to_builtins(rows)
+
+
+def decode_opened(page: str) -> tuple[OpenedRow, ...]:
+    """Read the page of a replica.
+
+    Raises:
+        WireError: It is not one.
+    """
+    try:
+        return _pages.decode(page).links
+    except (DecodeError, UnicodeError, RecursionError) as error:
+        raise WireError("control message") from error

@@ -20,6 +20,7 @@ import grpc
 from dafka.errors import DafkaError, MisuseError
 from dafka.limits import CONTROL_SESSIONS_MAX
 from dafka.process.clock import now_ms
+from dafka.process.roles import roles_in
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
 from distributor.control import wire
@@ -73,6 +74,10 @@ _OPTIONS = [
     *STREAM_OPTIONS,
     ("grpc.so_reuseport", 0),  # two processes at one port would each hear some of what is said
 ]
+
+
+COMMANDING = "controller"
+"""The role of who may command replicas."""
 
 
 @dataclass(slots=True)
@@ -257,6 +262,11 @@ class ReplicaServer:
         stream.ended.set()
 
     async def _session(self, _commands: object, context: grpc.aio.ServicerContext) -> None:
+        roles = _roles_of(context)
+        if roles and COMMANDING not in roles:
+            # In certificates of other authorities there are none: these are for controllers alone.
+            said = f"a certificate of a {', '.join(sorted(roles))} commands no replica"
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, said)
         number, stream = next(self._numbers), _Stream()
         self._streams[number] = stream
         self._handle(StreamOpened(number))
@@ -295,3 +305,9 @@ class ReplicaServer:
                 for octets in wire.encode_responses(batch):
                     await context.write(octets)
                 self._handle(Writable(number))
+
+
+def _roles_of(context: grpc.aio.ServicerContext) -> frozenset[str]:
+    """What the peer's certificate says that it is; nothing if it shows none."""
+    shown = context.auth_context().get("x509_subject_alternative_name", ())
+    return roles_in(name.decode(errors="replace") for name in shown)

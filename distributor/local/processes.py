@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
 from topology.model import HEARTBEATS, RetentionSpec, host_and_port
+from topology.replica_rules import replica_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,6 +38,8 @@ class ProcessKind(Enum):
     REGISTRY = "registry"
     SCHEMAS = "schemas"
     GATEWAY = "gateway"
+    REPLICA = "replica"
+    CONTROLLER = "controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +85,16 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
         _name(distributor): _read_by(plan.topology, distributor)
         for distributor in plan.distributors
     }
-    clusters = _without_gateways(plan.topology.clusters)
+    clusters = _for_links(plan.topology.clusters)
     everything = repr((clusters, plan.topology.fields, plan.topology.primary))
     reads |= {draft[0]: everything for draft in drafts if draft[1] is ProcessKind.SCHEMAS}
     processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    processes += _controlled(plan.topology, file)
+    reads |= {
+        one.name: _read_by_controlled(plan.topology, one.cluster)
+        for one in processes
+        if one.kind in (ProcessKind.REPLICA, ProcessKind.CONTROLLER)
+    }
     return [replace(process, reads=reads.get(process.name, "")) for process in processes]
 
 
@@ -222,6 +231,7 @@ def hosts_of(topology: Topology) -> dict[str, str]:
         if cluster.registry:
             endpoints.append(cluster.registry)
         endpoints += [gateway.endpoint for gateway in cluster.gateways]
+        endpoints += [f"tcp://{place}" for _, place in replica_places(cluster)]
         for host in (cluster.host, *(host_and_port(endpoint)[0] for endpoint in endpoints)):
             hosts.setdefault(host, cluster.name)
     return hosts
@@ -237,6 +247,9 @@ def endpoints_of(plan: Plan) -> list[str]:
     ]
     named += [cluster.registry for cluster in topology.clusters if cluster.registry]
     named += [gateway.endpoint for cluster in topology.clusters for gateway in cluster.gateways]
+    named += [
+        f"tcp://{place}" for cluster in topology.clusters for _, place in replica_places(cluster)
+    ]
     return named
 
 
@@ -281,7 +294,29 @@ def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
 
 def control_endpoint(topology: Topology, cluster: str, level: int) -> str:
     """Where one distributor takes commands; empty if it takes none."""
-    return f"ipc://{topology.control.socket_path(cluster, level)}" if topology.control else ""
+    if topology.control is None or topology.cluster(cluster).controlled:
+        return ""
+    return f"ipc://{topology.control.socket_path(cluster, level)}"
+
+
+def refuse_controlled(topology: Topology, names: Iterable[str], what: str) -> None:
+    """Make sure that the links of some clusters take commands.
+
+    Args:
+        topology: Where they are declared.
+        names: Of the clusters.
+        what: What would be commanded, for people.
+
+    Raises:
+        PlanError: Replicas run them.
+    """
+    for name in names:
+        if topology.cluster(name).controlled:
+            raise PlanError(
+                f"cannot {what}: records of {name} are copied by replicas, which take no commands "
+                "yet. Their links leave a silent target by themselves; other targets, and other "
+                "topologies, are written into the file and run from there"
+            )
 
 
 def _name(distributor: Distributor) -> str:
@@ -291,7 +326,7 @@ def _name(distributor: Distributor) -> str:
 def _read_by(topology: Topology, distributor: Distributor) -> str:
     """Its links, both ends of each, and what holds for all; not what others do."""
     ends = {name for link in distributor.links for name in (link.source, *link.targets)}
-    clusters = _without_gateways(cluster for cluster in topology.clusters if cluster.name in ends)
+    clusters = _for_links(cluster for cluster in topology.clusters if cluster.name in ends)
     rest = replace(
         topology,
         name="",
@@ -301,19 +336,51 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
         metrics=None,
         web=None,
     )
-    return repr((distributor, rest))
+    return repr((distributor, rest, topology.cluster(distributor.cluster).controlled))
 
 
-def _without_gateways(clusters: Iterable[ClusterSpec]) -> tuple[ClusterSpec, ...]:
-    """Clusters as others know them: no distributor has to do with Kafka clients."""
-    return tuple(replace(cluster, gateways=()) for cluster in clusters)
+def _read_by_controlled(topology: Topology, name: str) -> str:
+    """What a controller or replica of a cluster reads: all links, and where its replicas are."""
+    clusters = _for_links(topology.clusters)
+    rest = replace(topology, name="", clusters=clusters, metrics=None, web=None, control=None)
+    return repr((rest, topology.cluster(name).replicas))
+
+
+def _for_links(clusters: Iterable[ClusterSpec]) -> tuple[ClusterSpec, ...]:
+    """Clusters as links know them: none has to do with Kafka clients, or with who runs others."""
+    return tuple(replace(one, gateways=(), controllers=(), replicas=()) for one in clusters)
+
+
+def _controlled(topology: Topology, file: Path) -> list[Process]:
+    """Replicas and controllers, whose metrics have places of their own."""
+    found: list[Process] = []
+    for cluster in topology.clusters:
+        told = ["--topology", str(file), "--cluster", cluster.name]
+        for number, replica in enumerate(cluster.replicas, 1):
+            name, words = f"{cluster.name}-replica-{number}", ["distributor", "replica", *told]
+            draft = (name, ProcessKind.REPLICA, cluster.name, [*words, "--listen", replica.listen])
+            found.append(_process(topology, draft, replica.metrics))
+    for cluster in topology.clusters:
+        told = ["--topology", str(file), "--cluster", cluster.name]
+        for number, controller in enumerate(cluster.controllers, 1):
+            name = f"{cluster.name}-controller-{number}"
+            words = ["distributor", "controller", "run", *told]
+            draft = (name, ProcessKind.CONTROLLER, cluster.name, words)
+            found.append(_process(topology, draft, controller.metrics))
+    return found
 
 
 def _with_metrics(topology: Topology, index: int, draft: _Draft) -> Process:
+    """A process that serves metrics on a port of the topology's, if that has any."""
+    ports = topology.metrics
+    return _process(
+        topology, draft, None if ports is None else f"{ports.host}:{ports.first_port + index}"
+    )
+
+
+def _process(topology: Topology, draft: _Draft, metrics: str | None) -> Process:
     name, kind, cluster, command = draft
-    metrics = None
-    if topology.metrics is not None:
-        metrics = f"{topology.metrics.host}:{topology.metrics.first_port + index}"
+    if metrics is not None:
         command = [*command, "--metrics", metrics]
     if topology.web is not None and (metrics or kind is ProcessKind.REGISTRY):
         command = [*command, "--web", str(Path(topology.web.directory) / topology.web.access)]

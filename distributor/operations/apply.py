@@ -24,7 +24,7 @@ from distributor.control.client import ControlClient
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
-from distributor.local.processes import control_endpoints
+from distributor.local.processes import control_endpoints, refuse_controlled
 from distributor.survey import furthest, lacking, record_at, survey
 from topology.diff import Action, Change, Step, diff
 from topology.plan import Plan, plan
@@ -78,6 +78,14 @@ class Applying:
         self.change: Change = diff(old, new)
         self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
         self._plans = {False: plan(old), True: plan(new)}
+        for step in self.change.before:
+            if step.action in (Action.RETARGET, Action.HOLD):
+                names = [
+                    link.source
+                    for link in self._plans[False].links
+                    if link.level == step.level and step.cluster in ("", link.source)
+                ]
+                refuse_controlled(old, names, f"take the step {step.text!r}")
         self._switched = switched
         self._paused: set[str] = set()
         self._due: dict[Step, dict[Partition, int]] = {}

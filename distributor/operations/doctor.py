@@ -21,7 +21,7 @@ from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
 from distributor.operations.meter import clock_skews_s, towers_away, unread_meshes
 from distributor.operations.probe import Vitals, probe
-from distributor.operations.status import SILENT, STUCK, status_of
+from distributor.operations.status import SILENT, STUCK, UNWRITTEN, status_of
 from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
@@ -95,7 +95,17 @@ _MEANS = {
     ProcessKind.REGISTRY: "serializers there find no schema that they have not met yet",
     ProcessKind.SCHEMAS: "if its cluster is the primary, other clusters get no new schemas",
     ProcessKind.GATEWAY: "Kafka clients have to go to another gateway of its cluster",
+    ProcessKind.REPLICA: "its cluster has one less that can copy its records",
+    ProcessKind.CONTROLLER: "one less can say which replica of its cluster copies what",
 }
+
+_MEANS_ALONE = {
+    ProcessKind.STORE: "nothing that is published on its cluster is stored",
+    ProcessKind.GATEWAY: "Kafka clients cannot use its cluster",
+    ProcessKind.REPLICA: "nothing of its cluster is copied",
+    ProcessKind.CONTROLLER: "what is copied goes on, but no replica takes over from another",
+}
+"""The same where there is no other one of its kind in the cluster."""
 
 
 _WAITS_FOR = {
@@ -105,6 +115,8 @@ _WAITS_FOR = {
     ProcessKind.REGISTRY: "start stores of its cluster",
     ProcessKind.SCHEMAS: "start stores of all clusters with registries",
     ProcessKind.GATEWAY: "start stores of its cluster",
+    ProcessKind.REPLICA: "start the clusters that it does not find, and a controller of its own",
+    ProcessKind.CONTROLLER: "start the replicas that it does not find",
 }
 
 
@@ -112,12 +124,7 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
     for vitals in all_vitals:
         process = vitals.process
         reasons = "; ".join(vitals.reasons)
-        means = _MEANS[process.kind]
-        if process.kind is ProcessKind.STORE and len(topology.cluster(process.cluster).stores) == 1:
-            means = "nothing that is published on its cluster is stored"
-        gateways = len(topology.cluster(process.cluster).gateways)
-        if process.kind is ProcessKind.GATEWAY and gateways == 1:
-            means = "Kafka clients cannot use its cluster"
+        means = _means(topology.cluster(process.cluster), process.kind)
         match vitals.state:
             case "no answer":
                 what = f"does not answer ({reasons}): {means}"
@@ -142,6 +149,19 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
             case _:
                 yield from _of_clock(vitals)
                 yield from _of_dialect(vitals)
+
+
+def _means(cluster: ClusterSpec, kind: ProcessKind) -> str:
+    """What it means that a process of a cluster does not work."""
+    if kind is ProcessKind.DISTRIBUTOR and cluster.controlled:
+        return "no position of groups of its cluster crosses its level"
+    members: Mapping[ProcessKind, Sequence[object]] = {
+        ProcessKind.STORE: cluster.stores,
+        ProcessKind.GATEWAY: cluster.gateways,
+        ProcessKind.REPLICA: cluster.replicas,
+        ProcessKind.CONTROLLER: cluster.controllers,
+    }
+    return _MEANS_ALONE[kind] if len(members.get(kind, ())) == 1 else _MEANS[kind]
 
 
 def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
@@ -275,6 +295,13 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 name,
                 f"is {link.state}: {what}",
                 f"look at the towers and stores of {link.target}; the link goes on by itself",
+            )
+        elif link.state == UNWRITTEN:
+            yield Diagnosis(
+                name,
+                f"no replica of {link.source} writes it: nothing of it is copied",
+                f"mend what is said of controllers and replicas of {link.source}; "
+                "distributor controller flows HOST:PORT tells more",
             )
         elif link.diverged or link.overtaken or link.refused:
             yield _of_stopped(name, link)

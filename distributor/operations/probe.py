@@ -51,11 +51,16 @@ def probe(processes: Sequence[Process], timeout_s: float = TIMEOUT_S) -> list[Vi
     Raises:
         MisuseError: A file for asking them cannot be used.
     """
-    callers = {process.web: _caller(process.web, timeout_s) for process in processes}
+    callers = {process.web: caller_of(process.web, timeout_s) for process in processes}
     return at_once(partial(_probe, callers), processes)
 
 
-def _caller(web: Web | None, timeout_s: float) -> Caller:
+def caller_of(web: Web | None, timeout_s: float) -> Caller:
+    """Who asks processes that are started with these files.
+
+    Raises:
+        MisuseError: One of them cannot be used.
+    """
     if web is None:
         return Caller(None, None, timeout_s)
     directory = Path(web.directory)

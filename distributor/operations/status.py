@@ -18,6 +18,7 @@ from distributor.control.client import ControlClient
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
+from distributor.operations.replicas import ask_replicas
 from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
@@ -34,15 +35,30 @@ class Told:
 
     Attributes:
         rows: What each link of the plan says, of those that answered.
-        silent: Distributors that gave no answer, as sentences.
+        silent: Distributors and replicas that gave no answer, and links that no replica writes, as
+            sentences.
+        unwritten: Those links, where a replica of their cluster has answered.
     """
 
     rows: dict[Link, LinkRow] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
+    unwritten: set[Link] = field(default_factory=set)
 
 
 def ask_links(plan: Plan) -> Told:
-    """Ask every distributor; nothing is told of a topology without control sockets."""
+    """Ask every distributor that has a control socket, and every replica."""
+    told = _ask_distributors(plan)
+    rows, silent, answered = ask_replicas(plan)
+    told.rows |= rows
+    told.silent += [f"{name}: {why}" for name, why in silent.items()]
+    for link in plan.links:
+        if link.source in answered and link not in rows:
+            told.unwritten.add(link)
+            told.silent.append(f"{link.source} level {link.crossing}: no replica writes it")
+    return told
+
+
+def _ask_distributors(plan: Plan) -> Told:
     told = Told()
     ports = [(distributor, port) for distributor, port in control_endpoints(plan) if port]
     answers = at_once(_ask, [port for _, port in ports])
@@ -127,7 +143,8 @@ class LinkStatus:
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
         state: What it says it does, see `LinkRow`; `no answer` if it does not say so where it has a
-            control socket, empty where it has none.
+            control socket or replicas, empty where it has neither; `unwritten` where there are
+            replicas and none writes it.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         refused: Partitions it does not copy for the moment, as the target takes nothing of them.
@@ -166,9 +183,9 @@ class LinkStatus:
 NO_ANSWER = "no answer"
 """The state of a link whose distributor does not answer at its control socket."""
 
-SILENT, STUCK = "silent", "stuck"
+SILENT, STUCK, UNWRITTEN = "silent", "stuck", "unwritten"
 
-ILL = (NO_ANSWER, SILENT, STUCK)
+ILL = (NO_ANSWER, SILENT, STUCK, UNWRITTEN)
 """States in which nothing is copied, and nobody has asked for that."""
 
 
@@ -202,8 +219,8 @@ class Status:
 def status_of(plan: Plan, now_wall_ms: int) -> Status:
     """Ask every cluster and compare the ends of every link."""
     holdings = {holding.cluster: holding for holding in survey(plan.topology)}
-    rows = ask_links(plan).rows
-    unsaid = NO_ANSWER if plan.topology.control else ""
+    told = ask_links(plan)
+    rows = told.rows
     return Status(
         clusters=[_cluster_status(holding) for holding in holdings.values()],
         links=[
@@ -212,12 +229,20 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
                     plan, link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
                 ),
                 rows.get(link),
-                unsaid,
+                _unsaid(plan, link, told),
             )
             for link in plan.links
         ],
         recovery=recovery_points(plan.topology, now_wall_ms),
     )
+
+
+def _unsaid(plan: Plan, link: Link, told: Told) -> str:
+    """The state of a link that says nothing."""
+    if link in told.unwritten:
+        return UNWRITTEN
+    asked = plan.topology.control or plan.topology.cluster(link.source).controlled
+    return NO_ANSWER if asked else ""
 
 
 def _cluster_status(holding: Holding) -> ClusterStatus:

@@ -18,10 +18,16 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 
 class Controlled:
-    """Two replicas and two controllers of the first of two clusters."""
+    """Two replicas and two controllers of the first of two clusters.
 
-    def __init__(self, world, until):
-        self._world = world
+    Args:
+        world: The clusters.
+        until: Waits.
+        certificates: The folder that `dafka keys tls` has made; None for none.
+    """
+
+    def __init__(self, world, until, certificates=None):
+        self._world, self._certificates = world, certificates
         self.replicas = {}
         """By the place of their metrics."""
         self._named = []
@@ -38,15 +44,23 @@ class Controlled:
 
     def start_replica(self, at, metrics):
         """Start one."""
-        words = ["--listen", at, "--metrics", metrics]
+        words = ["--listen", at, "--metrics", metrics, *self._shown("replica", "--client-ca")]
         self.replicas[metrics] = self._world.distributor("replica", *words), at
 
     def controller(self):
         """Start another controller."""
         shows = f"127.0.0.1:{self._world.ports[10 + len(self._shows)]}"
         self._shows.append(shows)
-        words = [*self._named, "--metrics", shows]
+        words = [*self._named, "--metrics", shows, *self._shown("controller", "--replica-ca")]
         return self._world.distributor("controller", "run", *words)
+
+    def _shown(self, role, authority):
+        """The options that say what a process shows, and whom it believes."""
+        folder = self._certificates
+        if folder is None:
+            return []
+        words = ["--certificate", folder / f"{role}.pem", "--certificate-key"]
+        return [*map(str, [*words, folder / f"{role}.key", authority, folder / "ca.pem"])]
 
     def tell(self):
         """Log what replicas and controllers show, for whoever has to find out what went wrong."""
@@ -112,11 +126,17 @@ def keys():
 
 
 @pytest.fixture
-def controlled(tmp_path, free_ports, keys, until):
+def certificates():
+    """Where those of controllers and replicas are."""
+    return
+
+
+@pytest.fixture
+def controlled(tmp_path, free_ports, keys, certificates, until):
     first = free_ports(14)
     with ExitStack() as stack:
         world = World(stack, range(first, first + 14), tmp_path, keys=keys)
-        system = Controlled(world, until)
+        system = Controlled(world, until, certificates)
         stack.callback(system.tell)
         yield system, Traffic(stack, world, tmp_path)
 
@@ -259,3 +279,22 @@ def test_in_clusters_with_keys_controllers_have_that_of_distributors(controlled,
     process, _ = system.replicas[writer]
     process.kill()
     traffic.check(until)
+
+
+class TestWithCertificates:
+    @pytest.fixture
+    def certificates(self, tmp_path):
+        assert dafka("keys", "tls", "--dir", str(tmp_path / "shown")).wait(60) == 0
+        return tmp_path / "shown" / "tls"
+
+    def test_those_of_dafka_keys_tls_are_believed_by_both_sides(self, controlled, until):
+        system, traffic = controlled
+        writer = until(system.ready)
+        traffic.go()
+        until(lambda: len(traffic.read) > 200)
+        process, at = system.replicas[writer]
+        process.kill()
+        until(system.others_write(writer))
+        system.start_replica(at, writer)
+        until(system.ready)
+        traffic.check(until)

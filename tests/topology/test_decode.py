@@ -10,12 +10,14 @@ from topology.decode import KEYS, OPTIONAL, REQUIRED, decode
 from topology.model import (
     Branch,
     ClusterSpec,
+    ControllerSpec,
     ControlSpec,
     GatewaySpec,
     Levels,
     Links,
     Placement,
     Ports,
+    ReplicaSpec,
     RetentionSpec,
     Security,
     StoreSpec,
@@ -49,6 +51,8 @@ GOOD = {
                 {"listen": "10.0.0.1:9092", "users": "keys/kafka.toml"},
                 {"listen": "[::]:9093", "advertised_listener": "kafka.example:9093"},
             ],
+            "controllers": [{"metrics": "127.0.0.1:9301"}],
+            "replicas": [{"listen": "10.0.0.1:9401", "metrics": "[::1]:9402"}],
         },
         {
             "name": "b",
@@ -120,6 +124,8 @@ def test_every_key_becomes_its_field():
                     GatewaySpec(listen="10.0.0.1:9092", users="keys/kafka.toml"),
                     GatewaySpec(listen="[::]:9093", advertised_listener="kafka.example:9093"),
                 ),
+                controllers=(ControllerSpec(metrics="127.0.0.1:9301"),),
+                replicas=(ReplicaSpec(listen="10.0.0.1:9401", metrics="[::1]:9402"),),
             ),
             ClusterSpec(
                 name="b",
@@ -228,6 +234,23 @@ def test_keys_that_cannot_be_used(key, value, path):
 )
 def test_gateways_that_cannot_be_used(value, path):
     problems = told(changed("clusters", 0, "gateways", value))
+    assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("controllers", 2, "controllers"),
+        ("controllers", [{}], "controllers[0]"),
+        ("controllers", [{"metrics": "9301"}], "controllers[0].metrics"),
+        ("controllers", [{"metrics": "a:1", "listen": "a:2"}], "controllers[0].listen"),
+        ("replicas", [{"metrics": "a:1"}], "replicas[0]"),
+        ("replicas", [{"listen": "a:1"}], "replicas[0]"),
+        ("replicas", [{"listen": "a:0", "metrics": "a:1"}], "replicas[0].listen"),
+    ],
+)
+def test_controllers_and_replicas_that_cannot_be_used(key, value, path):
+    problems = told(changed("clusters", 0, key, value))
     assert {where for where, _, _ in problems} == {f"$.clusters[0].{path}"}
 
 

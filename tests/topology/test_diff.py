@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from topology.copyflags import EVERY_FLAG, in_epoch
 from topology.diff import diff
-from topology.model import Branch, ClusterName, Levels, Placement, branches
+from topology.model import (
+    Branch,
+    ClusterName,
+    ControllerSpec,
+    Levels,
+    Placement,
+    ReplicaSpec,
+    branches,
+)
 from topology.plan import plan
 from topology.rules import problems_of
 from topology.spread import carried_on, spread
@@ -96,6 +104,16 @@ def test_a_topic_leaves_a_cluster_and_comes_to_one():
 
 def test_other_changes_are_only_run():
     assert steps(FOUR, replace(FOUR, name="other")) == [("switch", 0, "")]
+
+
+def test_controllers_and_replicas_are_only_run():
+    controlled = replace(
+        FOUR.clusters[0],
+        controllers=(ControllerSpec(metrics="a:1"),),
+        replicas=(ReplicaSpec(listen="a:2", metrics="a:3"),),
+    )
+    change = diff(FOUR, replace(FOUR, clusters=(controlled, *FOUR.clusters[1:])))
+    assert [step.text for step in change.steps] == ["run the new file"]
 
 
 def test_what_is_pulled_is_said():

@@ -11,6 +11,7 @@ from topology.errors import InvalidError, TopologyError, UnreadableError
 from topology.loading import DEPTH_MAX, FILE_BYTES_MAX, load, parse
 from topology.model import GroupMargin, OffsetSettings, Ports, Topology, host_and_port
 from topology.plan import plan
+from topology.replica_rules import replica_places
 from topology.rules import process_count
 
 CONFIG = Path(__file__).parents[2] / "config"
@@ -81,6 +82,7 @@ def ports_of(topology):
         ports += [host_and_port(store.query)[1] for store in cluster.stores]
         if cluster.registry:
             ports.append(host_and_port(cluster.registry)[1])
+        ports += [host_and_port(place)[1] for _, place in replica_places(cluster)]
     if topology.metrics:
         first = topology.metrics.first_port
         ports += range(first, first + process_count(topology))

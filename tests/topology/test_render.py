@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.model import Placement, branches, leaves
+from topology.model import ControllerSpec, Placement, ReplicaSpec, branches, leaves
 from topology.render import render_dot, render_mermaid, render_text
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -93,3 +93,12 @@ def test_text_tells_who_only_receives_and_what_is_not_everywhere():
     lines = render_text(replace(topology, clusters=mute, placement=rules)).splitlines()
     assert [line.endswith("  ·  only receives") for line in lines[2:4]] == [False, True]
     assert lines[-1] == "'eu-*' on c1 only"
+
+
+def test_text_tells_where_replicas_are():
+    controllers = (ControllerSpec(metrics="a:1"),)
+    replicas = (ReplicaSpec(listen="a:2", metrics="a:3"), ReplicaSpec(listen="b:2", metrics="b:3"))
+    (cluster,) = ONE.clusters
+    controlled = replace(cluster, controllers=controllers, replicas=replicas)
+    lines = render_text(replace(ONE, clusters=(controlled,)))
+    assert lines.endswith("tower tcp://127.0.0.1:20000  ·  replicas a:2, b:2")

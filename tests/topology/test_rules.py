@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 
 from topology.model import (
+    ControllerSpec,
     ControlSpec,
     GatewaySpec,
     Levels,
     Links,
     Placement,
     Ports,
+    ReplicaSpec,
     Security,
     StoreSpec,
 )
@@ -19,6 +21,10 @@ from topology.testing import topology_of, tree_of
 
 TREE = tree_of((3, (1, "c1", "c2"), (1, "c3", "c4")))
 FOUR = topology_of(TREE)
+
+
+CONTROLLERS = (ControllerSpec(metrics="127.0.0.1:9301"),)
+REPLICAS = (ReplicaSpec(listen="127.0.0.1:9401", metrics="127.0.0.1:9402"),)
 
 
 def with_cluster(index, **changes):
@@ -206,6 +212,26 @@ def test_a_single_cluster_is_a_right_topology():
             "name one",
         ),
         (
+            with_cluster(
+                0,
+                controllers=CONTROLLERS,
+                replicas=(ReplicaSpec(listen="127.0.0.1:9401", metrics="localhost:9301"),),
+            ),
+            "$.clusters[0].replicas[0].metrics",
+            "port 9301 of localhost is taken",
+            "by $.clusters[0].controllers[0].metrics",
+        ),
+        (
+            with_cluster(
+                0,
+                controllers=CONTROLLERS,
+                replicas=(ReplicaSpec(listen="0.0.0.0:9401", metrics="127.0.0.1:9402"),),
+            ),
+            "$.clusters[0].replicas[0].listen",
+            "tcp://0.0.0.0:9401 is on every interface",
+            "name one",
+        ),
+        (
             replace(FOUR, metrics=Ports(first_port=65_521)),
             "$.metrics.first_port",
             "ports 65521 to 65536, beyond 65535",
@@ -257,6 +283,7 @@ def test_a_hint_does_not_list_a_hundred_clusters():
             insecure=True,
             gateways=(GatewaySpec(listen="[::]:9092", advertised_listener="10.0.0.1:9092"),),
         ),
+        with_cluster(0, controllers=CONTROLLERS, replicas=REPLICAS),
         replace(FOUR, metrics=Ports(first_port=65_520)),
         replace(FOUR, metrics=Ports(host="10.0.0.1", first_port=20_000)),
     ],
@@ -275,6 +302,8 @@ def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster(
     assert process_count(with_cluster(0, registry="http://127.0.0.1:8081")) == 4 + 4 + 8 + 2
     gateways = (GatewaySpec(listen="localhost:9092"), GatewaySpec(listen="localhost:9093"))
     assert process_count(with_cluster(0, gateways=gateways)) == 4 + 4 + 8 + 2
+    controlled = with_cluster(0, controllers=CONTROLLERS, replicas=REPLICAS)
+    assert process_count(controlled) == 4 + 4 + 8
 
 
 def test_every_broken_rule_is_told_at_once():

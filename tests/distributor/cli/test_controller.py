@@ -31,6 +31,7 @@ def test_replicas_that_cannot_be_reached_are_refused(given, what):
     ("words", "what"),
     [
         (("--cluster", "c9", "--replica", "127.0.0.1:1"), "no cluster 'c9'"),
+        (("--cluster", "cluster-1"), "give --replica HOST:PORT for each"),
         (("--cluster", "cluster-1", "--replica", "here"), "expected HOST:PORT"),
         (("--cluster", "cluster-1", "--replica", "a=10.0.0.7:7001"), "would be believed"),
         (
@@ -38,7 +39,7 @@ def test_replicas_that_cannot_be_reached_are_refused(given, what):
             "belong together",
         ),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(run, words, what):
     code, _, complaint = run("controller", "run", "--topology", FOUR, *words)

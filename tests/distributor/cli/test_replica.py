@@ -26,6 +26,7 @@ def command(*words):
     ("words", "what"),
     [
         (("--cluster", "c9", "--listen", "127.0.0.1:1"), "no cluster 'c9'"),
+        (("--cluster", "cluster-1"), "give --listen HOST:PORT"),
         (("--cluster", "cluster-1", "--listen", "nowhere"), "expected HOST:PORT"),
         (("--cluster", "cluster-1", "--listen", "0.0.0.0:7001"), "would be obeyed"),
         (
@@ -33,7 +34,7 @@ def command(*words):
             "belong together",
         ),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     done = subprocess.run(

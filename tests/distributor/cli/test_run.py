@@ -22,6 +22,16 @@ def command(*words):
     return [sys.executable, "-m", "distributor", "run", *words]
 
 
+CONTROLLED = str(Path(FOUR).with_name("controlled.yaml"))
+
+
+def test_spark_copies_nothing_where_replicas_do(run):
+    words = ("--topology", CONTROLLED, "--cluster", "cluster-1", "--level", "3")
+    code, _, complaint = run("run", *words, "--engine", "spark")
+    assert code == 2
+    assert "records of cluster-1 are copied by replicas" in complaint
+
+
 @pytest.mark.parametrize(
     ("words", "what"),
     [

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -239,3 +240,21 @@ def test_a_step_without_end_is_given_up(apply, monkeypatch):
         "steps": [],
         "waits_for": "c2 to answer",
     }
+
+
+SHIPPED = str(Path(__file__).parents[3] / "config" / "controlled.yaml")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("retarget", "--cluster", "cluster-1", "--level", "3", "--to", "cluster-4"),
+        ("resume", "--cluster", "cluster-1", "--level", "3", "--topic", "orders"),
+        ("lost", "--cluster", "cluster-1"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_replicas_run_is_not_commanded(run, words):
+    code, _, complaint = run(words[0], SHIPPED, *words[1:])
+    assert code == 2
+    assert "cluster-1 are copied by replicas, which take no commands yet" in complaint

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 
 import grpc
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from distributor.control.controller_process import RunningController
@@ -73,6 +74,11 @@ def site(pair, free_ports):
         yield Site(pair, stack, (first, first + 1))
 
 
+def metric(name, **labels):
+    labels |= {"cluster": INSTANCE.cluster}
+    return REGISTRY.get_sample_value(f"distributor_controller_{name}", labels)
+
+
 SPREAD = [(1, "r1"), (2, "r2")]
 
 
@@ -86,6 +92,7 @@ def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until, capl
     assert [one["writer"] for one in page["flows"]] == ["r1", "r2"]
     assert [one["session"] for one in page["replicas"]] == ["active", "active"]
     assert (controller.unready(), controller.unwell(), controller.join(0)) == ("", "", False)
+    until(lambda: metric("flows", state="written") == 2)
     site.replicas["r1"].close()
     until(lambda: site.writers() == [(1, "r2"), (2, "r2")])
     told = [one for one in caplog.records if one.message == "flows have another writer"]
@@ -95,9 +102,13 @@ def test_flows_are_spread_and_move_from_a_replica_that_is_gone(site, until, capl
         ("r1", "r2", 1),
     ]
     until(lambda: controller.unready() == "no session with r1")
+    until(lambda: metric("replicas", state="away") == 1)
     site.start("r1")
     until(lambda: controller.unready() == "")
     assert site.writers() == [(1, "r2"), (2, "r2")]
+    assert metric("in_charge") == 1
+    controller.close()
+    assert (metric("in_charge"), metric("replicas", state="there")) == (0, None)
 
 
 def test_a_way_on_which_nothing_arrives_any_more_is_noticed(site, until):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from prometheus_client import REGISTRY
 
 from distributor.control.events import FlowChanged, SessionEnd
 from distributor.control.flow_table import Fate
 from distributor.control.messages import FlowKind, FlowStatus
-from distributor.control.meter import ReplicaMeter
+from distributor.control.meter import ControllerMeter, ReplicaMeter
+from distributor.control.overview import ControlledFlowRow
 from tests.support.control_commands import COMPLETE, INSTANCE, Driven, create, hello
 
 
@@ -37,3 +40,23 @@ def test_ends_of_sessions_are_counted():
     before = value("sessions_ended_total", why="stale")
     ReplicaMeter().ended(SessionEnd.STALE)
     assert value("sessions_ended_total", why="stale") == before + 1
+
+
+def of_controller(name, **labels):
+    return REGISTRY.get_sample_value(f"distributor_controller_{name}", {"cluster": "c7"} | labels)
+
+
+def test_a_controller_tells_of_flows_and_replicas_while_it_is_in_charge():
+    meter = ControllerMeter("c7")
+    assert of_controller("in_charge") == 0
+    assert of_controller("flows", state="unwritten") is None
+    flow = ControlledFlowRow(1, "c7", "c8", 1, "records", "r1", 1, "writing", 0)
+    meter.tell([flow, replace(flow, flow=2, state="warm"), replace(flow, state="")], 1, 2)
+    assert of_controller("in_charge") == 1
+    told = [of_controller("flows", state=state) for state in ("written", "unwritten")]
+    assert told == [1, 2]
+    assert [of_controller("replicas", state=state) for state in ("there", "away")] == [1, 2]
+    meter.leave()
+    assert of_controller("in_charge") == 0
+    assert of_controller("flows", state="written") is None
+    assert of_controller("replicas", state="away") is None

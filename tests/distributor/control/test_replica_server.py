@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from datetime import UTC, datetime
 
 import grpc
 import pytest
@@ -10,6 +11,7 @@ import trustme
 
 from dafka.errors import MisuseError
 from dafka.limits import CONTROL_SESSIONS_MAX
+from dafka.process.authority import new_authority, new_certificate
 from distributor.control.events import SessionSettings
 from distributor.control.messages import (
     AllowCompaction,
@@ -262,6 +264,35 @@ def test_with_certificates_only_controllers_come_in(works, until):
             assert one.ended()[0] is grpc.StatusCode.UNAVAILABLE
             channel.close()
         channel, one = session(authority)
+        one.begin().pong(1)
+        channel.close()
+    finally:
+        replica.close()
+
+
+def test_of_an_authority_with_roles_only_controllers_command(works):
+    now = datetime.now(UTC)
+    authority = new_authority(now)
+
+    def shown(role):
+        made = new_certificate(authority, role, ["localhost"], now)
+        texts = (made.certificate, made.key, authority.certificate)
+        return Certificates(*(text.encode() for text in texts))
+
+    replica = ReplicaServer("r1", INSTANCE, "127.0.0.1:0", works, shown("replica"))
+
+    def session(role):
+        own = shown(role)
+        trusted = grpc.ssl_channel_credentials(own.authority, own.key, own.certificate)
+        channel = grpc.secure_channel(f"localhost:{replica.port}", trusted)
+        return channel, Session(channel)
+
+    try:
+        for role in ("operator", "viewer"):
+            channel, one = session(role)
+            assert one.ended()[0] is grpc.StatusCode.PERMISSION_DENIED
+            channel.close()
+        channel, one = session("controller")
         one.begin().pong(1)
         channel.close()
     finally:

@@ -11,13 +11,15 @@ from dafka.cli.servers import retention_of
 from distributor.errors import PlanError
 from distributor.local.processes import (
     ProcessKind,
+    control_endpoints,
     endpoints_of,
     is_own,
     processes_of,
+    refuse_controlled,
     refuse_elsewhere,
 )
 from topology import load, plan
-from topology.model import GatewaySpec, Ports, RetentionSpec, Security, Web
+from topology.model import ControlSpec, GatewaySpec, Ports, RetentionSpec, Security, Web
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
@@ -255,3 +257,61 @@ def test_a_host_of_another_machine_is_named_with_its_cluster(elsewhere):
     topology = replace(FOUR_CLUSTERS, clusters=(one, replace(two, **elsewhere), *rest))
     with pytest.raises(PlanError, match=r"host '192\.0\.2\.1' of cluster-2 is not this machine's"):
         refuse_elsewhere(topology)
+
+
+CONTROLLED = FOUR.with_name("controlled.yaml")
+
+
+def test_replicas_and_controllers_come_last_with_metrics_of_their_own():
+    processes = processes_of(plan(load(CONTROLLED)), CONTROLLED)
+    kinds = [process.kind for process in processes]
+    assert kinds[16:] == [ProcessKind.REPLICA] * 8 + [ProcessKind.CONTROLLER] * 4
+    by_name = {process.name: process for process in processes}
+    told = ("--topology", str(CONTROLLED), "--cluster", "cluster-2")
+    replica = by_name["cluster-2-replica-2"]
+    assert replica.command[2:] == (
+        *("distributor", "replica", *told, "--listen", "127.0.0.1:17316"),
+        *("--metrics", "127.0.0.1:17317"),
+    )
+    assert replica.metrics == "127.0.0.1:17317"
+    assert by_name["cluster-2-controller-1"].command[2:] == (
+        *("distributor", "controller", "run", *told, "--metrics", "127.0.0.1:17313"),
+    )
+    named = {f"tcp://127.0.0.1:{port}" for port in (17_313, 17_314, 17_315, 17_316, 17_317)}
+    assert named <= set(endpoints_of(plan(load(CONTROLLED))))
+
+
+def test_what_replicas_run_takes_no_commands():
+    topology = replace(load(CONTROLLED), control=ControlSpec())
+    assert {endpoint for _, endpoint in control_endpoints(plan(topology))} == {""}
+    with pytest.raises(PlanError, match="records of cluster-2 are copied by replicas"):
+        refuse_controlled(topology, ["cluster-2"], "command it")
+    refuse_controlled(load(FOUR), ["cluster-2"], "command it")
+
+
+def test_who_reads_what_is_started_again_when_a_cluster_gets_replicas():
+    topology = load(CONTROLLED)
+    first, *others = topology.clusters
+    plain = replace(first, controllers=(), replicas=())
+    before = processes_of(plan(replace(topology, clusters=(plain, *others))), CONTROLLED)
+    after = processes_of(plan(topology), CONTROLLED)
+    reads = {process.name: process.reads for process in before}
+    again = {one.name for one in after if one.name in reads and one.reads != reads[one.name]}
+    assert again == {"cluster-1-level-3", "cluster-1-level-1"}
+
+
+def test_controllers_and_replicas_are_started_again_when_links_change_or_who_runs_them():
+    topology = load(CONTROLLED)
+    first, *others = topology.clusters
+    fewer = replace(first, replicas=first.replicas[:1])
+    elsewhere = replace(others[0], targets={3: ("cluster-4",)})
+    reads = {one.name: one.reads for one in processes_of(plan(topology), CONTROLLED)}
+
+    def again(*clusters):
+        changed = plan(replace(topology, clusters=clusters))
+        processes = processes_of(changed, CONTROLLED)
+        return {one.name for one in processes if one.reads != reads[one.name]}
+
+    mine = {"cluster-1-replica-1", "cluster-1-controller-1"}
+    assert again(fewer, *others) == mine
+    assert again(first, elsewhere, *others[1:]) >= mine | {"cluster-2-controller-1"}

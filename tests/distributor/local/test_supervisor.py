@@ -112,12 +112,12 @@ def test_a_death_by_signal_is_named(supervise):
     assert child.last_exit == "signal 9"
 
 
-def test_gateways_stop_first_and_towers_last(supervise, tmp_path):
+def test_controllers_stop_first_and_towers_last(supervise, tmp_path):
     notes = tmp_path / "notes"
     code = {kind: NOTES.format(file=str(notes), name=kind.value) for kind in ProcessKind}
     supervisor = supervise(*(process(kind.value, code[kind], kind) for kind in ProcessKind))
     supervisor.stop()
-    before = ["gateway", "schemas", "registry"]
+    before = ["controller", "replica", "gateway", "schemas", "registry"]
     assert notes.read_text().split() == [*before, "distributor", "store", "tower"]
     assert all(child.running is None for child in supervisor.children)
     supervisor.stop()

@@ -255,3 +255,20 @@ def test_without_control_sockets_links_cannot_be_told(pair, logs):
     applying = Applying(logs, changed(pair, "name: pair", "name: other"))
     with pytest.raises(PlanError, match="no `control` sockets"):
         applying.look(step(Action.HOLD, level=1))
+
+
+REPLICAS = """    id: 1
+    controllers: [{metrics: "127.0.0.1:1"}]
+    replicas: [{listen: "127.0.0.1:2", metrics: "127.0.0.1:3"}]
+"""
+
+
+def test_a_change_whose_links_replicas_run_is_refused_before_its_first_step(pair, logs):
+    plain = pair.file.read_text()
+    pair.file.write_text(plain.replace("    id: 1\n", REPLICAS))
+    file = changed(pair, "name: pair", "levels: {epoch: 1}\nname: pair")
+    with pytest.raises(PlanError, match=r"cannot take the step 'level 1: .*c1 are copied by repl"):
+        Applying(logs, file)
+    # To be only run it needs no commands.
+    file.write_text(plain)
+    assert [one.action for one in Applying(logs, file).steps] == [Action.SWITCH]

@@ -8,13 +8,13 @@ import pytest
 from dafka.model import Partition
 from dafka.query.messages import HealthResponse
 from dafka.records.envelope import Envelope
-from distributor.local.processes import processes_of
+from distributor.local.processes import ProcessKind, processes_of
 from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
 from topology import plan
-from topology.model import GatewaySpec, Placement
+from topology.model import ControllerSpec, GatewaySpec, Placement, ReplicaSpec
 from topology.testing import topology_of, tree_of
 
 pytestmark = pytest.mark.net
@@ -238,3 +238,34 @@ def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
     looks = iter([short, everything])
     monkeypatch.setattr(module, "survey", lambda _: next(looks))
     assert list(module._of_holdings(pair.topology, [], settle_s=0.0)) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "means"),
+    [
+        (ProcessKind.REPLICA, 1, "nothing of its cluster is copied"),
+        (ProcessKind.REPLICA, 2, "one less that can copy"),
+        (ProcessKind.CONTROLLER, 1, "no replica takes over from another"),
+        (ProcessKind.CONTROLLER, 2, "one less can say"),
+        (ProcessKind.DISTRIBUTOR, 1, "no position of groups of its cluster crosses its level"),
+    ],
+)
+def test_who_is_away_of_those_that_copy_is_told_by_who_is_left(pair, kind, number, means):
+    first, second = pair.topology.clusters
+    places = [f"127.0.0.1:{port}" for port in range(1, 3 * number + 1)]
+    controllers = tuple(ControllerSpec(metrics=place) for place in places[:number])
+    replicas = tuple(
+        ReplicaSpec(listen=one, metrics=two)
+        for one, two in zip(places[number : 2 * number], places[2 * number :], strict=True)
+    )
+    controlled = replace(first, controllers=controllers, replicas=replicas)
+    topology = replace(pair.topology, clusters=(controlled, second))
+    process = next(one for one in processes_of(plan(topology), pair.file) if one.kind is kind)
+    (finding,) = module._of_processes(topology, [Vitals(process, "no answer")])
+    assert means in finding.what
+
+
+def test_a_link_that_no_replica_writes_is_named():
+    (finding,) = module._of_links([LinkStatus("c1", "c2", 1, state="unwritten")], [])
+    assert finding.what == "no replica of c1 writes it: nothing of it is copied"
+    assert "distributor controller flows" in finding.do

@@ -1,0 +1,140 @@
+"""Which controller or replica of the file a process is: what the file says, and what it is told.
+
+What the file has holds: others who read it ask and command what stands there. So options that say
+something else are refused; where it says nothing, options are all there is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dafka.errors import MisuseError
+from dafka.model import is_loopback
+from dafka.transport.binding import EVERY_HOST
+from distributor.errors import PlanError
+from topology.model import ReplicaSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from topology.model import ClusterSpec, Topology
+
+
+def cluster_of(declared: Topology, name: str, file: Path) -> ClusterSpec:
+    """Return a cluster of a file.
+
+    Raises:
+        PlanError: There is none of this name.
+    """
+    for cluster in declared.clusters:
+        if cluster.name == name:
+            return cluster
+    known = ", ".join(one.name for one in declared.clusters)
+    raise PlanError(f"no cluster {name!r} in {file}: there are {known}")
+
+
+def on_own_host(declared: Topology, cluster: ClusterSpec, place: str | None) -> Topology:
+    """Return a topology as a process knows it that may be on another host than its cluster.
+
+    Nodes of both meshes are bound at the host of the cluster whose records are copied: where the
+    process listens elsewhere it is on another machine, and that is where others reach it.
+
+    Args:
+        declared: What the file says.
+        cluster: Whose process it is.
+        place: Where that listens, `HOST:PORT`; None for nowhere.
+    """
+    host = "" if place is None else place.rpartition(":")[0]
+    if host in ("", cluster.host, *EVERY_HOST) or is_loopback(host):
+        return declared
+    own = replace(cluster, host=host, advertise=None)
+    clusters = (own if one.name == cluster.name else one for one in declared.clusters)
+    return replace(declared, clusters=tuple(clusters))
+
+
+def called_replica(
+    cluster: ClusterSpec, listen: str | None, name: str | None, metrics: str | None
+) -> ReplicaSpec:
+    """Return where a replica listens, and serves metrics: empty for nowhere.
+
+    Args:
+        cluster: Whose it is.
+        listen: What it is told, as the next ones; None for nothing.
+        name: See there.
+        metrics: See there.
+
+    Raises:
+        MisuseError: It is none of the file's, or something else than the file says is told.
+    """
+    if not cluster.replicas:
+        if listen is None:
+            raise MisuseError(
+                f"a replica of {cluster.name} does not know where to listen: give --listen "
+                "HOST:PORT, or declare replicas of the cluster in the file"
+            )
+        return ReplicaSpec(listen=listen, metrics=metrics or "")
+    places = [one.listen for one in cluster.replicas]
+    place = _chosen(places, listen, f"replica of {cluster.name}", "--listen")
+    found = cluster.replicas[places.index(place)]
+    if name not in (None, found.listen):
+        raise MisuseError(f"a replica that the file declares has no --name: it is {found.listen}")
+    if metrics not in (None, found.metrics):
+        raise MisuseError(
+            f"--metrics {metrics} is not what the file says of the replica at {found.listen}: "
+            f"leave it out, it is {found.metrics}"
+        )
+    return found
+
+
+def called_controller(cluster: ClusterSpec, metrics: str | None) -> str | None:
+    """Return where a controller serves metrics; None for nowhere.
+
+    Args:
+        cluster: Whose it is.
+        metrics: What it is told.
+
+    Raises:
+        MisuseError: It is none of the file's.
+    """
+    places = [one.metrics for one in cluster.controllers]
+    if not places:
+        return metrics
+    return _chosen(places, metrics, f"controller of {cluster.name}", "--metrics")
+
+
+def called_replicas(cluster: ClusterSpec, told: Mapping[str, str]) -> dict[str, str]:
+    """Return the replicas that a controller drives, by name.
+
+    Args:
+        cluster: Whose they are.
+        told: Those that it is told.
+
+    Raises:
+        MisuseError: There are none, or the file has them and others are told.
+    """
+    declared = {one.listen: one.listen for one in cluster.replicas}
+    if declared and told:
+        raise MisuseError(
+            f"--replica {next(iter(told))} goes with no file that declares replicas: those of "
+            f"{cluster.name} are {', '.join(declared)}; leave it out"
+        )
+    if not declared and not told:
+        raise MisuseError(
+            f"a controller of {cluster.name} has no replicas: give --replica HOST:PORT for each, "
+            "or declare replicas of the cluster in the file"
+        )
+    return declared or dict(told)
+
+
+def _chosen(places: Iterable[str], told: str | None, what: str, option: str) -> str:
+    """The place that is told, or the only one."""
+    known = list(places)
+    if told is None and len(known) == 1:
+        return known[0]
+    if told not in known:
+        wrong = "not said which it is" if told is None else f"{told} is not in the file"
+        raise MisuseError(f"{what}: {wrong}; give {option}, one of {', '.join(known)}")
+    assert told is not None
+    return told

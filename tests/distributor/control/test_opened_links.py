@@ -1,0 +1,58 @@
+"""What a replica tells of its links, between stores of this process."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dafka.errors import WireError
+from distributor.control.messages import Flow, FlowKind
+from distributor.control.opened_links import OpenedLinks
+from distributor.control.protocol import LinkRow, OpenedRow, StoppedRow, decode_opened, values_of
+from distributor.errors import PlanError
+from topology import plan
+
+
+@pytest.mark.net
+def test_links_are_told_of_for_as_long_as_they_are_open(pair):
+    with pair.running():
+        links = OpenedLinks(pair.topology)
+        there, back = plan(pair.topology).links
+
+        def told():
+            rows = decode_opened(json.dumps(links.page({})))
+            return [(one.row.source, one.row.target, one.writes) for one in rows]
+
+        assert told() == []
+        first = links.open(Flow(there, FlowKind.RECORDS), permitted=False)
+        second = links.open(Flow(back, FlowKind.RECORDS), permitted=True)
+        assert told() == [("c1", "c2", False), ("c2", "c1", True)]
+        first.permit()
+        second.close()
+        assert told() == [("c1", "c2", True)]
+        first.close()
+        assert told() == []
+
+
+def test_what_cannot_be_opened_is_not_told_of(pair):
+    links = OpenedLinks(pair.topology)
+    flow = Flow(plan(pair.topology).links[0], FlowKind.RECORDS, shares=2, share=0)
+    with pytest.raises(PlanError):
+        links.open(flow, permitted=False)
+    assert links.page({}) == {"links": []}
+
+
+def test_a_page_has_all_that_a_link_says():
+    stopped = (StoppedRow(b"\xff/orders", b"AB", "diverged", 3, 5),)
+    row = LinkRow("c1", 2, 1, "c3", "serving", "", "", 1, 7, diverged=1, stopped=stopped, left="c2")
+    page = json.dumps({"links": values_of([OpenedRow(True, row)])})
+    assert decode_opened(page) == (OpenedRow(True, row),)
+
+
+@pytest.mark.parametrize(
+    "page", ["", "{}", "[]", '{"links": [{"writes": 1}]}', '{"links": ' + "[" * 5_000]
+)
+def test_what_is_no_page_is_refused(page):
+    with pytest.raises(WireError):
+        decode_opened(page)

@@ -1,0 +1,154 @@
+"""The shipped tree with controllers and replicas, as `distributor up` runs it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dafka import Consumer
+from dafka.cluster import Cluster
+from dafka.process.clock import wall_ms
+from distributor.loading import load
+from distributor.local.processes import processes_of
+from distributor.operations.doctor import examine
+from distributor.operations.status import UNWRITTEN, ask_links, status_of
+from distributor.survey import survey, survey_group
+from distributor.verify.compare import verify
+from tests.processes.conftest import free_ports
+from topology import plan
+
+log = logging.getLogger(__name__)
+
+pytestmark = [pytest.mark.net, pytest.mark.slow]
+
+SHIPPED = Path(__file__).parents[2] / "config" / "controlled.yaml"
+
+
+@pytest.fixture
+def topology_file(tmp_path):
+    """A copy of the shipped file with free ports, data under the test's own directory."""
+    first = free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+    text = re.sub(
+        r"127\.0\.0\.1:173(\d\d)",
+        lambda found: f"127.0.0.1:{first + int(found[1])}",
+        SHIPPED.read_text(),
+    )
+    text = text.replace("first_port: 17960", f"first_port: {first + 60}")
+    file = tmp_path / "controlled.yaml"
+    file.write_text(text.replace("data: data/", f"data: {tmp_path}/"))
+    return file
+
+
+def run(*words):
+    """Run a command; its exit code and what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "distributor", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def position(topology, cluster, group):
+    """Where a group stands at a cluster, summed over partitions."""
+    (view,) = [one for one in survey_group(topology, group) if one.cluster == cluster]
+    return sum(commit.position or 0 for commit in view.commits.values())
+
+
+def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_is_killed(
+    up, topology_file, wait_until, traffic_at
+):
+    topology = load(topology_file)
+    the_plan = plan(topology)
+
+    def well():
+        status = status_of(the_plan, wall_ms())
+        return status.well and len(ask_links(the_plan).rows) == 8
+
+    def told():
+        return [up.log(f"cluster-1-{one}") for one in ("controller-1", "replica-1", "level-3")]
+
+    wait_until(well, "all links are written", evidence=told)
+    assert run("status", topology_file)[0] == 0
+    code, links = run("links", topology_file, "--json")
+    assert (code, len(json.loads(links)["links"])) == (0, 8)
+    traffic = [traffic_at(cluster.towers[0]) for cluster in topology.clusters]
+    with Consumer(Cluster.declared(topology.clusters[0]), "orders", group="g") as consumer:
+        for _ in range(100):
+            assert consumer.poll(30) is not None
+    wait_until(lambda: position(topology, "cluster-4", "g") >= 100, "the position is elsewhere")
+
+    before = up.children()
+    for cluster in topology.clusters:
+        up.kill_one("distributor replica", f"--cluster {cluster.name} ")
+    killed_s = time.monotonic()
+    known = [one.records for one in survey(topology)]
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "others write", evidence=told)
+    log.info("written again after %.1f s", time.monotonic() - killed_s)
+    wait_until(
+        lambda: all(
+            one.records > before + 500 for one, before in zip(survey(topology), known, strict=True)
+        ),
+        "copying goes on",
+    )
+    for thread in traffic:
+        thread.finish()
+    sent = sum(thread.sent for thread in traffic)
+
+    def orders():
+        return [
+            sum(head + 1 for partition, head in one.heads.items() if partition.topic == "orders")
+            for one in survey(topology)
+        ]
+
+    wait_until(lambda: orders() == [sent] * 4, f"{sent} everywhere", evidence=orders)
+    assert verify(topology, deep=True).equal
+    wait_until(lambda: up.children().keys() == before.keys(), "every process runs again")
+    wait_until(well, "all is well", evidence=told)
+    points = status_of(the_plan, wall_ms()).recovery
+    assert [one for one in points if one.seconds is None] == [], "heartbeats are heard everywhere"
+    wait_until(lambda: run("doctor", topology_file)[0] == 0, "nothing is wrong", evidence=told)
+    pids = list(up.children().values())
+    assert up.stop() == 0
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
+
+
+def test_what_is_away_is_told(up, topology_file, wait_until):
+    the_plan = plan(load(topology_file))
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all links are written")
+    # `up` would start them again.
+    up.process.kill()
+    up.process.wait(60)
+
+    def silent():
+        return [line for line in ask_links(the_plan).silent if " replica 127.0.0.1:" in line]
+
+    wait_until(lambda: len(silent()) == 8, "children end with it", evidence=silent)
+    assert ask_links(the_plan).rows == {}
+    assert UNWRITTEN not in {link.state for link in status_of(the_plan, wall_ms()).links}
+    findings = examine(the_plan, processes_of(the_plan, topology_file), wall_ms(), 0)
+    about = {finding.about: finding.what for finding in findings}
+    assert "no replica takes over from another" in about["cluster-1-controller-1"]
+    assert "no position of groups" in about["cluster-1-level-3"]
+    assert "one less that can copy" in about["cluster-1-replica-2"]
+    words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
+    assert run("retarget", topology_file, *words)[0] == 2
+
+
+def test_a_cluster_is_lost_under_load_and_comes_back_with_nothing_lost(topology_file, tmp_path):
+    words = ("drill", topology_file, "--rate", "50", "--down", "8", "--logs", tmp_path / "logs")
+    code, told = run(*words)
+    assert code == 0, told
+    assert "28 processes are up" in told
+    assert "7 processes killed with signal 9" in told
+    assert "lost = 0, duplicated = 0" in told
