@@ -82,7 +82,7 @@ def replica(
             "--certificate, --certificate-key and --client-ca, or let the cluster be insecure"
         )
     health = observed(metrics, web)
-    links = OpenedLinks(declared)
+    links = OpenedLinks(declared, beats_beside)
     with ExitStack() as stack:
         server = ReplicaServer(
             name or listen,

@@ -141,7 +141,7 @@ class SteeredLink:
     @property
     def closed(self) -> bool:
         """Whether it has ended, or is about to."""
-        return self._stopping.is_set()
+        return self._thread.closed
 
     @property
     def progress(self) -> LinkProgress:

@@ -95,39 +95,39 @@ class LinkAndBeats:
     """
 
     def __init__(self, link: SteeredLink, beats: WhileAllowed) -> None:
-        self._link, self._beats = link, beats
+        self.link, self._beats = link, beats
 
     @property
     def progress(self) -> LinkProgress:
         """How far the link is."""
-        return self._link.progress
+        return self.link.progress
 
     @property
     def turned_ms(self) -> int:
         """When the link's loop has turned last, on the monotonic clock."""
-        return self._link.turned_ms
+        return self.link.turned_ms
 
     def permit(self) -> None:
         """Write from now on."""
-        self._link.permit()
+        self.link.permit()
         self._beats.permit()
 
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
-        return self._beats.join(0) or self._link.join(timeout)
+        return self._beats.join(0) or self.link.join(timeout)
 
     def unwell(self) -> str:
         """See `LongRunning`."""
-        return self._link.unwell() or self._beats.unwell()
+        return self.link.unwell() or self._beats.unwell()
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self._link.unready()
+        return self.link.unready()
 
     def close(self) -> None:
         """End both."""
         self._beats.close()
-        self._link.close()
+        self.link.close()
 
 
 class OffsetsFlow:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from distributor.control.agent import SteeredLink
 from distributor.control.flow_thread import opened
+from distributor.control.flow_work import LinkAndBeats
 from distributor.control.protocol import OpenedRow, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from distributor.control.flow_thread import Work
+    from distributor.control.flow_thread import BeatsBeside, Work
     from distributor.control.messages import Flow
     from topology.model import Topology
 
@@ -28,10 +29,11 @@ class OpenedLinks:
 
     Args:
         topology: Where their clusters are declared.
+        beats: Which links have heartbeats beside them.
     """
 
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
+    def __init__(self, topology: Topology, beats: BeatsBeside) -> None:
+        self._topology, self._beats = topology, beats
         self._links: list[SteeredLink] = []
         self._lock = threading.Lock()
 
@@ -41,10 +43,11 @@ class OpenedLinks:
         Raises:
             DafkaError, DistributorError: It cannot run here.
         """
-        work = opened(self._topology, flow, permitted=permitted)
-        if isinstance(work, SteeredLink):
+        work = opened(self._topology, self._beats, flow, permitted=permitted)
+        link = work.link if isinstance(work, LinkAndBeats) else work
+        if isinstance(link, SteeredLink):
             with self._lock:
-                self._links = [*self._still_open(), work]
+                self._links = [*self._still_open(), link]
         return work
 
     def page(self, _asked: Mapping[str, str]) -> dict[str, object]:

@@ -63,6 +63,11 @@ class SteeringThread:
         if not self._commands.full():
             self._commands.put_nowait(event)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._stopping.is_set()
+
     def close(self) -> None:
         """End."""
         self._stopping.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,10 +15,14 @@ from distributor.errors import PlanError
 from topology import plan
 
 
+def no_beats(_topology, _link):
+    return None
+
+
 @pytest.mark.net
 def test_links_are_told_of_for_as_long_as_they_are_open(pair):
     with pair.running():
-        links = OpenedLinks(pair.topology)
+        links = OpenedLinks(pair.topology, no_beats)
         there, back = plan(pair.topology).links
 
         def told():
@@ -35,9 +40,29 @@ def test_links_are_told_of_for_as_long_as_they_are_open(pair):
         assert told() == []
 
 
+class Beats:
+    """Heartbeats that are not sent."""
+
+    def close(self):
+        """Nothing."""
+
+
+@pytest.mark.net
+def test_a_link_with_heartbeats_beside_it_is_told_of_as_others_are(pair):
+    with pair.running():
+        links = OpenedLinks(pair.topology, lambda _topology, _link: Beats)
+        work = links.open(Flow(plan(pair.topology).links[0], FlowKind.RECORDS), permitted=True)
+        try:
+            (row,) = decode_opened(json.dumps(links.page({})))
+            assert (row.row.source, row.writes) == ("c1", True)
+        finally:
+            work.close()
+        assert links.page({}) == {"links": []}
+
+
 def test_what_cannot_be_opened_is_not_told_of(pair):
-    links = OpenedLinks(pair.topology)
-    flow = Flow(plan(pair.topology).links[0], FlowKind.RECORDS, shares=2, share=0)
+    links = OpenedLinks(pair.topology, no_beats)
+    flow = Flow(replace(plan(pair.topology).links[0], source="c9"), FlowKind.RECORDS)
     with pytest.raises(PlanError):
         links.open(flow, permitted=False)
     assert links.page({}) == {"links": []}
