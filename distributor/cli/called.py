@@ -35,6 +35,26 @@ def cluster_of(declared: Topology, name: str, file: Path) -> ClusterSpec:
     raise PlanError(f"no cluster {name!r} in {file}: there are {known}")
 
 
+def refuse_beside_replicas(cluster: ClusterSpec, command: str, file: Path) -> None:
+    """Make sure that nothing is begun that replicas of a cluster do.
+
+    Args:
+        cluster: Which.
+        command: What would be begun, for people.
+        file: Where it is declared.
+
+    Raises:
+        PlanError: It has replicas.
+    """
+    if cluster.controlled:
+        raise PlanError(
+            f"{command} has nothing to do for {cluster.name}: by {file} its replicas copy its "
+            "records, positions of groups and schemas, and send its heartbeats. Run distributor "
+            "replica and distributor controller run, or take controllers and replicas of the "
+            "cluster out of the file"
+        )
+
+
 def on_own_host(declared: Topology, cluster: ClusterSpec, place: str | None) -> Topology:
     """Return a topology as a process knows it that may be on another host than its cluster.
 

@@ -14,6 +14,7 @@ from dafka.errors import MisuseError
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
+from distributor.cli.called import refuse_beside_replicas
 from distributor.cli.options import Conf, Engine, Master
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
@@ -50,8 +51,7 @@ def run(
 ) -> None:
     """Copy one cluster's records across one level, until told to stop.
 
-    Where the file names replicas of the cluster these copy its records: this one copies positions
-    of groups then, and sends heartbeats.
+    Where the file names replicas of the cluster these do it: this command is refused then.
 
     Example: distributor run --topology config/four-clusters.yaml --cluster cluster-1 --level 3
     """
@@ -60,13 +60,8 @@ def run(
     collect_rarely()
     declared = load(topology)
     links = _links_of(declared, cluster, level, topology)
-    controlled = declared.cluster(cluster).controlled
+    refuse_beside_replicas(declared.cluster(cluster), "distributor run", topology)
     if engine is Engine.SPARK:
-        if controlled:
-            raise PlanError(
-                f"records of {cluster} are copied by replicas, so --engine spark has none to copy: "
-                f"take its controllers and replicas out of {topology}"
-            )
         if metrics is not None:
             raise MisuseError("--metrics needs --engine native: Spark serves its own")
         # A link without Spark need not wait for what shows the progress of a job.
@@ -82,7 +77,7 @@ def run(
     with ExitStack() as stack:
         nodes: list[SteeredLink] = []
         for link in links:
-            node = SteeredLink(declared, link, permitted=not controlled)
+            node = SteeredLink(declared, link)
             stack.callback(node.close)
             nodes.append(node)
         running: list[LongRunning] = [*nodes]
@@ -95,7 +90,7 @@ def run(
             stack.callback(ControlServer(endpoint, nodes).close)
         for link in links:
             facts = {"source": link.source, "target": link.target, "level": link.level}
-            log.info("positions are copied" if controlled else "link is up", extra=facts)
+            log.info("link is up", extra=facts)
         health.watch(*running)
         run_until_told(*running)
         end_within(shutdown_ms)

@@ -14,6 +14,7 @@ from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, obs
 from dafka.errors import MisuseError
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
+from distributor.cli.called import cluster_of, refuse_beside_replicas
 from distributor.cli.options import File, Json
 from distributor.loading import load
 from distributor.schemas.difference import SchemaDiff, SchemaDifference
@@ -45,7 +46,8 @@ def run(
 ) -> None:
     """Copy schemas to all other registries while this cluster is the primary, until told to stop.
 
-    Run one for each cluster with a registry: the others stand by.
+    Run one for each cluster with a registry: the others stand by. Where the file names replicas of
+    the cluster these do it: this command is refused then.
 
     Example: distributor schemas --topology config/schemas.yaml --cluster cluster-1
     """
@@ -55,6 +57,8 @@ def run(
         raise MisuseError("distributor schemas needs --topology and --cluster, or a subcommand")
     set_up_logs(log_level, log_format)
     declared = load(topology)
+    spec = cluster_of(declared, cluster, topology)
+    refuse_beside_replicas(spec, "distributor schemas", topology)
     health = observed(metrics, web)
     with ExitStack() as opened:
         node = SchemaNode(declared, cluster)

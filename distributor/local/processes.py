@@ -42,6 +42,10 @@ class ProcessKind(Enum):
     CONTROLLER = "controller"
 
 
+_BY_REPLICAS = ProcessKind.DISTRIBUTOR, ProcessKind.SCHEMAS
+"""What there is none of in a cluster with replicas: these do it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process of a running topology.
@@ -71,6 +75,9 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
     Args:
         plan: Of the topology in `file`.
         file: Distributors read it themselves.
+
+    Where replicas run what distributors would there are none; those of other clusters, and what
+    comes behind them, serve metrics where they would with them.
     """
     directory = file.parent
     drafts = [
@@ -88,7 +95,11 @@ def processes_of(plan: Plan, file: Path) -> list[Process]:
     clusters = _for_links(plan.topology.clusters)
     everything = repr((clusters, plan.topology.fields, plan.topology.primary))
     reads |= {draft[0]: everything for draft in drafts if draft[1] is ProcessKind.SCHEMAS}
-    processes = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    controlled = {cluster.name for cluster in plan.topology.clusters if cluster.controlled}
+    numbered = [_with_metrics(plan.topology, index, draft) for index, draft in enumerate(drafts)]
+    processes = [
+        one for one in numbered if one.kind not in _BY_REPLICAS or one.cluster not in controlled
+    ]
     processes += _controlled(plan.topology, file)
     reads |= {
         one.name: _read_by_controlled(plan.topology, one.cluster)
@@ -285,16 +296,21 @@ def is_taken(host: str, port: int) -> bool:
 
 
 def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
-    """Every distributor and where it takes commands; empty if it takes none."""
+    """Every distributor and where it takes commands; empty if it takes none.
+
+    Where replicas copy there is none.
+    """
+    topology = plan.topology
     return [
-        (distributor, control_endpoint(plan.topology, distributor.cluster, distributor.level))
+        (distributor, control_endpoint(topology, distributor.cluster, distributor.level))
         for distributor in plan.distributors
+        if not topology.cluster(distributor.cluster).controlled
     ]
 
 
 def control_endpoint(topology: Topology, cluster: str, level: int) -> str:
     """Where one distributor takes commands; empty if it takes none."""
-    if topology.control is None or topology.cluster(cluster).controlled:
+    if topology.control is None:
         return ""
     return f"ipc://{topology.control.socket_path(cluster, level)}"
 
@@ -336,7 +352,7 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
         metrics=None,
         web=None,
     )
-    return repr((distributor, rest, topology.cluster(distributor.cluster).controlled))
+    return repr((distributor, rest))
 
 
 def _read_by_controlled(topology: Topology, name: str) -> str:

@@ -153,8 +153,6 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
 
 def _means(cluster: ClusterSpec, kind: ProcessKind) -> str:
     """What it means that a process of a cluster does not work."""
-    if kind is ProcessKind.DISTRIBUTOR and cluster.controlled:
-        return "no position of groups of its cluster crosses its level"
     members: Mapping[ProcessKind, Sequence[object]] = {
         ProcessKind.STORE: cluster.stores,
         ProcessKind.GATEWAY: cluster.gateways,

@@ -12,6 +12,7 @@ from distributor.cli.called import (
     called_replicas,
     cluster_of,
     on_own_host,
+    refuse_beside_replicas,
 )
 from distributor.errors import PlanError
 from topology import load
@@ -32,6 +33,12 @@ def test_a_cluster_is_found_by_its_name():
     assert cluster_of(declared, "cluster-2", FOUR).id == 2
     with pytest.raises(PlanError, match=r"no cluster 'c9' in .*: there are cluster-1, cluster-2"):
         cluster_of(declared, "c9", FOUR)
+
+
+def test_what_replicas_do_nobody_else_is_to_do():
+    refuse_beside_replicas(cluster(), "distributor run", FOUR)
+    with pytest.raises(PlanError, match=r"distributor run has nothing to do for c: by .* copy its"):
+        refuse_beside_replicas(cluster(ONE, controllers=("a:3",)), "distributor run", FOUR)
 
 
 def test_a_replica_is_what_the_file_says():

@@ -25,11 +25,13 @@ def command(*words):
 CONTROLLED = str(Path(FOUR).with_name("controlled.yaml"))
 
 
-def test_spark_copies_nothing_where_replicas_do(run):
+@pytest.mark.parametrize("engine", ["native", "spark"])
+def test_it_does_nothing_that_replicas_do(run, engine):
     words = ("--topology", CONTROLLED, "--cluster", "cluster-1", "--level", "3")
-    code, _, complaint = run("run", *words, "--engine", "spark")
+    code, _, complaint = run("run", *words, "--engine", engine)
     assert code == 2
-    assert "records of cluster-1 are copied by replicas" in complaint
+    assert "distributor run has nothing to do for cluster-1" in complaint
+    assert "Run distributor replica and distributor controller run, or take" in complaint
 
 
 @pytest.mark.parametrize(

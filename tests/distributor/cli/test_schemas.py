@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from dafka.schemas.entries import ConfigKey, SchemaEntry, Stamp
 from distributor.cli import schemas as cli
 from distributor.cli.main import app
-from distributor.errors import CommandError
+from distributor.errors import CommandError, PlanError
 
 FILE = str(Path(__file__).parents[3] / "config" / "schemas.yaml")
 
@@ -88,7 +88,7 @@ def test_promote_says_what_it_did(called, world, avro):
     ("words", "what"),
     [
         ((), "needs --topology and --cluster, or a subcommand"),
-        (("--topology", FILE, "--cluster", "c9"), "'c9' has no registry"),
+        (("--topology", FILE, "--cluster", "c9"), "no cluster 'c9' in"),
         (("diff", str(Path(FILE).with_name("unbalanced.yaml"))), "has a registry"),
     ],
     ids=range(3),
@@ -96,6 +96,14 @@ def test_promote_says_what_it_did(called, world, avro):
 def test_what_cannot_be_done_is_said(words, what):
     done = CliRunner().invoke(app, ["schemas", *words])
     assert what in str(done.exception)
+
+
+def test_it_does_nothing_that_replicas_do():
+    file = Path(__file__).parents[3] / "deploy" / "controlled.yaml"
+    words = ("--topology", str(file), "--cluster", "cluster-1")
+    done = CliRunner().invoke(app, ["schemas", *words])
+    assert isinstance(done.exception, PlanError)
+    assert "distributor schemas has nothing to do for cluster-1" in str(done.exception)
 
 
 def test_it_runs_until_it_is_told_to_stop(monkeypatch):

@@ -19,7 +19,16 @@ from distributor.local.processes import (
     refuse_elsewhere,
 )
 from topology import load, plan
-from topology.model import ControlSpec, GatewaySpec, Ports, RetentionSpec, Security, Web
+from topology.model import (
+    ControllerSpec,
+    ControlSpec,
+    GatewaySpec,
+    Ports,
+    ReplicaSpec,
+    RetentionSpec,
+    Security,
+    Web,
+)
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 
@@ -265,7 +274,7 @@ CONTROLLED = FOUR.with_name("controlled.yaml")
 def test_replicas_and_controllers_come_last_with_metrics_of_their_own():
     processes = processes_of(plan(load(CONTROLLED)), CONTROLLED)
     kinds = [process.kind for process in processes]
-    assert kinds[16:] == [ProcessKind.REPLICA] * 8 + [ProcessKind.CONTROLLER] * 4
+    assert kinds[8:] == [ProcessKind.REPLICA] * 8 + [ProcessKind.CONTROLLER] * 4
     by_name = {process.name: process for process in processes}
     told = ("--topology", str(CONTROLLED), "--cluster", "cluster-2")
     replica = by_name["cluster-2-replica-2"]
@@ -283,21 +292,31 @@ def test_replicas_and_controllers_come_last_with_metrics_of_their_own():
 
 def test_what_replicas_run_takes_no_commands():
     topology = replace(load(CONTROLLED), control=ControlSpec())
-    assert {endpoint for _, endpoint in control_endpoints(plan(topology))} == {""}
+    assert control_endpoints(plan(topology)) == []
     with pytest.raises(PlanError, match="records of cluster-2 are copied by replicas"):
         refuse_controlled(topology, ["cluster-2"], "command it")
     refuse_controlled(load(FOUR), ["cluster-2"], "command it")
 
 
-def test_who_reads_what_is_started_again_when_a_cluster_gets_replicas():
-    topology = load(CONTROLLED)
+def test_where_a_cluster_gets_replicas_its_distributors_go_and_all_others_stay_as_they_are():
+    file = FOUR.with_name("schemas.yaml")
+    topology = load(file)
     first, *others = topology.clusters
-    plain = replace(first, controllers=(), replicas=())
-    before = processes_of(plan(replace(topology, clusters=(plain, *others))), CONTROLLED)
-    after = processes_of(plan(topology), CONTROLLED)
-    reads = {process.name: process.reads for process in before}
-    again = {one.name for one in after if one.name in reads and one.reads != reads[one.name]}
-    assert again == {"cluster-1-level-3", "cluster-1-level-1"}
+    with_replica = replace(
+        first,
+        gateways=(GatewaySpec(listen="127.0.0.1:9092"),),
+        controllers=(ControllerSpec(metrics="127.0.0.1:7003"),),
+        replicas=(ReplicaSpec(listen="127.0.0.1:7001", metrics="127.0.0.1:7002"),),
+    )
+    plain = replace(with_replica, controllers=(), replicas=())
+    before, after = (
+        processes_of(plan(replace(topology, clusters=(one, *others))), file)
+        for one in (plain, with_replica)
+    )
+    gone = {one.name for one in before if one not in after}
+    assert gone == {"cluster-1-level-1", "cluster-1-schemas"}
+    new = [one.name for one in after if one not in before]
+    assert new == ["cluster-1-replica-1", "cluster-1-controller-1"]
 
 
 def test_controllers_and_replicas_are_started_again_when_links_change_or_who_runs_them():

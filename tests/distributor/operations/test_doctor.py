@@ -247,7 +247,6 @@ def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
         (ProcessKind.REPLICA, 2, "one less that can copy"),
         (ProcessKind.CONTROLLER, 1, "no replica takes over from another"),
         (ProcessKind.CONTROLLER, 2, "one less can say"),
-        (ProcessKind.DISTRIBUTOR, 1, "no position of groups of its cluster crosses its level"),
     ],
 )
 def test_who_is_away_of_those_that_copy_is_told_by_who_is_left(pair, kind, number, means):
