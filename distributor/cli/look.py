@@ -48,9 +48,10 @@ def status(
 ) -> None:
     """Show every cluster and the lag of every link, worked out from both ends' heads.
 
-    Every link is judged by the target it serves, if the topology has `control` ports; else by its
-    preferred one. Exit code 1 if a cluster does not answer, or a link does not run, stands still,
-    does not copy a partition, or has just left a target that relayed too little.
+    Every link is judged by the target it serves, if the topology has `control` ports or replicas;
+    else by its preferred one. Exit code 1 if a cluster does not answer, or a link does not run,
+    stands still, does not copy a partition, or has just left a target that relayed too little; or
+    if no replica does what one should.
 
     Example: distributor status config/four-clusters.yaml --json
     """
@@ -80,6 +81,7 @@ def status_view(status: Status) -> RenderableType:
         parts.append(_stopped(status.links))
     if status.recovery:
         parts.append(_recovery(status))
+    parts += [Text(line, style="red") for line in status.idle]
     return Group(*parts)
 
 

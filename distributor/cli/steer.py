@@ -46,7 +46,8 @@ Level = Annotated[int, typer.Option("--level", help="The level of the link.")]
 def links(file: File, json_lines: Json = False) -> None:
     """Show where every link aims, and whether it drains or stands still.
 
-    Exit code 1 if a distributor or replica does not answer, or no replica writes a link.
+    Exit code 1 if a distributor or replica does not answer, or no replica writes a link, or a share
+    of one, or brings its positions.
 
     Example: distributor links config/four-clusters.yaml
     """
@@ -54,7 +55,7 @@ def links(file: File, json_lines: Json = False) -> None:
     if not any(cluster.controlled for cluster in the_plan.topology.clusters):
         _endpoints(the_plan)
     told = ask_links(the_plan)
-    rows, silent = list(told.rows.values()), told.silent
+    rows, silent = list(told.rows.values()), [*told.silent, *told.idle]
     if json_lines:
         print_json({"links": [_fields(row) for row in rows], "unreachable": silent})
     else:

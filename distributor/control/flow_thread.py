@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from distributor.control.events import FlowEffect, FlowTerms, ReplicaEvent
     from distributor.control.flow_work import Running
     from distributor.control.messages import Flow
+    from distributor.control.protocol import LinkRow
     from topology.model import Topology
     from topology.plan import Link
 
@@ -56,6 +57,17 @@ RETRY_MS = 5_000
 
 class Work(Protocol):
     """What a flow does: `SteeredLink`, `OffsetsFlow`, and others."""
+
+    @property
+    def permitted(self) -> bool:
+        """Whether it may write."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to."""
+
+    def row(self) -> LinkRow | None:
+        """What it does, if it copies records."""
 
     @property
     def progress(self) -> LinkProgress:

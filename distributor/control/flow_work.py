@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.control.agent import SteeredLink
+    from distributor.control.protocol import LinkRow
     from topology.model import Topology
     from topology.plan import Link
 
@@ -57,6 +58,16 @@ class WhileAllowed:
     def __init__(self, begin: Callable[[], Running], *, permitted: bool) -> None:
         self._begin = begin
         self._running = begin() if permitted else None
+        self.closed = False
+        """Whether it has ended, or is about to."""
+
+    @property
+    def permitted(self) -> bool:
+        """Whether it may write."""
+        return self._running is not None
+
+    def row(self) -> None:
+        """Nothing: it copies no records."""
 
     @property
     def turned_ms(self) -> int:
@@ -82,6 +93,7 @@ class WhileAllowed:
 
     def close(self) -> None:
         """End it, if it was begun."""
+        self.closed = True
         if self._running is not None:
             self._running.close()
 
@@ -95,39 +107,53 @@ class LinkAndBeats:
     """
 
     def __init__(self, link: SteeredLink, beats: WhileAllowed) -> None:
-        self.link, self._beats = link, beats
+        self._link, self._beats = link, beats
+
+    @property
+    def permitted(self) -> bool:
+        """Whether it may write."""
+        return self._link.permitted
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._link.closed
+
+    def row(self) -> LinkRow:
+        """What the link does."""
+        return self._link.row()
 
     @property
     def progress(self) -> LinkProgress:
         """How far the link is."""
-        return self.link.progress
+        return self._link.progress
 
     @property
     def turned_ms(self) -> int:
         """When the link's loop has turned last, on the monotonic clock."""
-        return self.link.turned_ms
+        return self._link.turned_ms
 
     def permit(self) -> None:
         """Write from now on."""
-        self.link.permit()
+        self._link.permit()
         self._beats.permit()
 
     def join(self, timeout: float) -> bool:
         """See `LongRunning`."""
-        return self._beats.join(0) or self.link.join(timeout)
+        return self._beats.join(0) or self._link.join(timeout)
 
     def unwell(self) -> str:
         """See `LongRunning`."""
-        return self.link.unwell() or self._beats.unwell()
+        return self._link.unwell() or self._beats.unwell()
 
     def unready(self) -> str:
         """See `LongRunning`."""
-        return self.link.unready()
+        return self._link.unready()
 
     def close(self) -> None:
         """End both."""
         self._beats.close()
-        self.link.close()
+        self._link.close()
 
 
 class OffsetsFlow:
@@ -169,6 +195,19 @@ class OffsetsFlow:
     def target(self) -> str:
         """Where it brings them."""
         return self._target
+
+    @property
+    def permitted(self) -> bool:
+        """Whether it may write."""
+        return self._node is not None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended, or is about to."""
+        return self._thread.closed
+
+    def row(self) -> None:
+        """Nothing: it copies no records."""
 
     @property
     def turned_ms(self) -> int:

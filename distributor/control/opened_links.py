@@ -1,4 +1,4 @@
-"""What the links of a replica do, as it tells at its metrics port.
+"""What the flows of a replica do, as it tells at its metrics port.
 
 Controllers know who may write; what a link does, and what it leaves out, knows only who runs it.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from distributor.control.agent import SteeredLink
 from distributor.control.flow_thread import opened
-from distributor.control.flow_work import LinkAndBeats
-from distributor.control.protocol import OpenedRow, values_of
+from distributor.control.protocol import OpenedFlowRow, OpenedPage, OpenedRow, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +23,7 @@ PAGE = "/links"
 
 
 class OpenedLinks:
-    """Opens flows, and remembers the links among them for as long as they are open.
+    """Opens flows, and remembers them for as long as they are open.
 
     Args:
         topology: Where their clusters are declared.
@@ -34,7 +32,7 @@ class OpenedLinks:
 
     def __init__(self, topology: Topology, beats: BeatsBeside) -> None:
         self._topology, self._beats = topology, beats
-        self._links: list[SteeredLink] = []
+        self._flows: list[tuple[Flow, Work]] = []
         self._lock = threading.Lock()
 
     def open(self, flow: Flow, *, permitted: bool) -> Work:
@@ -44,17 +42,24 @@ class OpenedLinks:
             DafkaError, DistributorError: It cannot run here.
         """
         work = opened(self._topology, self._beats, flow, permitted=permitted)
-        link = work.link if isinstance(work, LinkAndBeats) else work
-        if isinstance(link, SteeredLink):
-            with self._lock:
-                self._links = [*self._still_open(), link]
+        with self._lock:
+            self._flows = [*self._still_open(), (flow, work)]
         return work
 
     def page(self, _asked: Mapping[str, str]) -> dict[str, object]:
         """What they do, for `decode_opened`: a page of a `Health`."""
         with self._lock:
-            links = self._links = self._still_open()
-        return {"links": values_of([OpenedRow(link.permitted, link.row()) for link in links])}
+            flows = self._flows = self._still_open()
+        links: list[OpenedRow] = []
+        others: list[OpenedFlowRow] = []
+        for flow, work in flows:
+            row, link = work.row(), flow.link
+            if row is not None:
+                links.append(OpenedRow(work.permitted, row, flow.share, flow.shares))
+            else:
+                place = (link.source, link.level, link.branch, link.topics)
+                others.append(OpenedFlowRow(flow.kind.value, *place, work.permitted))
+        return values_of(OpenedPage(tuple(links), tuple(others)))
 
-    def _still_open(self) -> list[SteeredLink]:
-        return [link for link in self._links if not link.closed]
+    def _still_open(self) -> list[tuple[Flow, Work]]:
+        return [(flow, work) for flow, work in self._flows if not work.closed]

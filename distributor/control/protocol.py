@@ -16,8 +16,6 @@ from dafka.limits import ADDRESS_BYTES_MAX
 from dafka.query.messages import decoded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dafka.reasons import Reason
 
 VERSION = 1
@@ -206,36 +204,69 @@ def decode_answer(frame: bytes) -> Answer:
 
 
 class OpenedRow(Struct, frozen=True):
-    """A link of a replica, as its page tells it.
+    """A link of a replica, or a share of one, as its page tells it.
 
     Attributes:
         writes: Whether it may write.
         row: What it does.
+        share: Which part of its partitions it has, from 0.
+        shares: Of how many.
     """
 
     writes: bool
     row: LinkRow
+    share: int = 0
+    shares: int = 1
 
 
-class _OpenedPage(Struct, frozen=True):
+class OpenedFlowRow(Struct, frozen=True):
+    """A flow of a replica that copies no records.
+
+    Attributes:
+        kind: What it copies: `offsets` or `schemas`.
+        source: Cluster it copies from.
+        level: Of its link, as the next two.
+        branch: See there.
+        topics: See there.
+        writes: Whether it may write.
+    """
+
+    kind: str
+    source: ClusterText
+    level: int
+    branch: int
+    topics: str
+    writes: bool
+
+
+class OpenedPage(Struct, frozen=True):
+    """What a replica tells of its flows.
+
+    Attributes:
+        links: Those of records.
+        others: All others.
+    """
+
     links: tuple[OpenedRow, ...]
+    others: tuple[OpenedFlowRow, ...]
 
 
-_pages: json.Decoder[_OpenedPage] = json.Decoder(_OpenedPage)
+_pages: json.Decoder[OpenedPage] = json.Decoder(OpenedPage)
 
 
-def values_of(rows: Sequence[OpenedRow]) -> object:
-    """What a page has of these: values that JSON knows."""
-    return to_builtins(rows)
+def values_of(page: OpenedPage) -> dict[str, object]:
+    """What a page has: values that JSON knows."""
+    values: dict[str, object] = to_builtins(page)
+    return values
 
 
-def decode_opened(page: str) -> tuple[OpenedRow, ...]:
+def decode_opened(page: str) -> OpenedPage:
     """Read the page of a replica.
 
     Raises:
         WireError: It is not one.
     """
     try:
-        return _pages.decode(page).links
+        return _pages.decode(page)
     except (DecodeError, UnicodeError, RecursionError) as error:
         raise WireError("control message") from error

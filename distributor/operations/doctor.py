@@ -21,7 +21,8 @@ from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
 from distributor.operations.meter import clock_skews_s, towers_away, unread_meshes
 from distributor.operations.probe import Vitals, probe
-from distributor.operations.status import SILENT, STUCK, UNWRITTEN, status_of
+from distributor.operations.shares import UNWRITTEN
+from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import furthest, lacking, survey
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def examine(
         *_of_towers(plan.topology, vitals),
         *_of_stores(plan.topology),
         *_of_disks(plan.topology),
-        *_of_links(status.links, status.clusters),
+        *_of_links(plan.topology, status.links, status.clusters),
+        *_of_idle(status.idle),
         *_of_relays(plan, status.links),
         *_of_holdings(plan.topology, status.links, settle_s),
     ]
@@ -276,7 +278,9 @@ def _is_here(cluster: ClusterSpec) -> bool:
         return False
 
 
-def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterator[Diagnosis]:
+def _of_links(
+    topology: Topology, links: list[LinkStatus], clusters: list[ClusterStatus]
+) -> Iterator[Diagnosis]:
     down = {cluster.cluster for cluster in clusters if cluster.error}
     for link in links:
         name = f"{link.source} → {link.target}, level {link.level}"
@@ -295,22 +299,39 @@ def _of_links(links: list[LinkStatus], clusters: list[ClusterStatus]) -> Iterato
                 f"look at the towers and stores of {link.target}; the link goes on by itself",
             )
         elif link.state == UNWRITTEN:
-            yield Diagnosis(
-                name,
-                f"no replica of {link.source} writes it: nothing of it is copied",
-                f"mend what is said of controllers and replicas of {link.source}; "
-                "distributor controller flows HOST:PORT tells more",
-            )
+            what = f"no replica of {link.source} writes it: nothing of it is copied"
+            if link.waits_for:
+                what = f"waits for {link.waits_for}: nothing of that is copied"
+            yield Diagnosis(name, what, _mend_replicas(link.source))
         elif link.diverged or link.overtaken or link.refused:
-            yield _of_stopped(name, link)
+            yield _of_stopped(topology, name, link)
         elif (link.lag_seconds or 0) > LATE_S:
             yield Diagnosis(
                 name,
                 f"is behind by {counted(link.lag_records or 0, 'record')}, the oldest "
                 f"{link.lag_seconds:,.0f} s old, in {counted(link.partitions or 0, 'partition')}",
-                f"look whether distributor run --cluster {link.source} --level {link.level} runs "
-                "and at its metrics; if the lag shrinks, wait",
+                f"look {_who_copies(topology, link)} and at its metrics; if the lag shrinks, wait",
             )
+
+
+def _mend_replicas(cluster: str) -> str:
+    return (
+        f"mend what is said of controllers and replicas of {cluster}; "
+        "distributor controller flows HOST:PORT tells more"
+    )
+
+
+def _who_copies(topology: Topology, link: LinkStatus) -> str:
+    if topology.cluster(link.source).controlled:
+        return "which replica writes it (distributor controller flows HOST:PORT), at its load"
+    return f"whether distributor run --cluster {link.source} --level {link.level} runs"
+
+
+def _of_idle(lines: list[str]) -> Iterator[Diagnosis]:
+    """What no replica does of what it should beside copying records."""
+    for line in lines:
+        about, _, what = line.partition(": ")
+        yield Diagnosis(about, what, _mend_replicas(about.partition(" ")[0]))
 
 
 def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
@@ -322,18 +343,32 @@ def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
         for distributor in plan.distributors:
             relays = any(link.starved in one.targets for one in distributor.links)
             if distributor.cluster == link.left and relays:
+                about, whose = (
+                    f"{link.left}-level-{distributor.level}",
+                    "that distributor's load and network",
+                )
+                if plan.topology.cluster(link.left).controlled:
+                    about = f"{link.left} level {distributor.level}"
+                    whose = "the load and network of the replicas that write it"
                 yield Diagnosis(
-                    f"{distributor.cluster}-level-{distributor.level} → {link.starved}",
+                    f"{about} → {link.starved}",
                     f"{link.starved} got nothing of what {link.left} took, or got it far too late: "
                     f"the link of {link.source} left {link.left} for that "
                     f"{link.left_seconds:,.0f} s ago",
-                    f"look at that distributor's load and network, and at the stores of "
-                    f"{link.starved}; once it is mended, distributor retarget FILE --cluster "
-                    f"{link.source} --level {link.level} --to {link.left}",
+                    f"look at {whose}, and at the stores of {link.starved}; once it is mended, "
+                    + _back(plan.topology, link),
                 )
 
 
-def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
+def _back(topology: Topology, link: LinkStatus) -> str:
+    if topology.cluster(link.source).controlled:
+        return f"the link goes back to {link.left} by itself if links: has failback, else it stays"
+    return (
+        f"distributor retarget FILE --cluster {link.source} --level {link.level} --to {link.left}"
+    )
+
+
+def _of_stopped(topology: Topology, name: str, link: LinkStatus) -> Diagnosis:
     what = []
     if link.diverged:
         what.append(
@@ -353,7 +388,8 @@ def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
     do = "see distributor status for which, and docs/operations.md for what to decide"
     if link.overtaken:
         do += f"; start what is down of {link.source}, or go on without what nobody has by "
-        do += "distributor resume"
+        controlled = topology.cluster(link.source).controlled
+        do += "links: {skip_overtaken: …} in the file" if controlled else "distributor resume"
     return Diagnosis(name, "; ".join(what), do)
 
 

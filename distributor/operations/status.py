@@ -19,6 +19,7 @@ from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
 from distributor.operations.replicas import ask_replicas
+from distributor.operations.shares import UNWRITTEN
 from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
@@ -35,26 +36,27 @@ class Told:
 
     Attributes:
         rows: What each link of the plan says, of those that answered.
-        silent: Distributors and replicas that gave no answer, and links that no replica writes, as
-            sentences.
-        unwritten: Those links, where a replica of their cluster has answered.
+        silent: Distributors and replicas that gave no answer, and links, or shares of them, that
+            no replica writes, as sentences.
+        unwritten: Links of which no replica writes any share, where one of their cluster has
+            answered.
+        idle: What replicas should do beside copying records, and none does, as sentences.
     """
 
     rows: dict[Link, LinkRow] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     unwritten: set[Link] = field(default_factory=set)
+    idle: list[str] = field(default_factory=list)
 
 
 def ask_links(plan: Plan) -> Told:
     """Ask every distributor that has a control socket, and every replica."""
     told = _ask_distributors(plan)
-    rows, silent, answered = ask_replicas(plan)
-    told.rows |= rows
-    told.silent += [f"{name}: {why}" for name, why in silent.items()]
-    for link in plan.links:
-        if link.source in answered and link not in rows:
-            told.unwritten.add(link)
-            told.silent.append(f"{link.source} level {link.crossing}: no replica writes it")
+    by_replicas = ask_replicas(plan)
+    told.rows |= by_replicas.rows
+    told.silent += by_replicas.silent
+    told.unwritten |= by_replicas.unwritten
+    told.idle += by_replicas.idle
     return told
 
 
@@ -144,7 +146,7 @@ class LinkStatus:
         error: Why nothing is known.
         state: What it says it does, see `LinkRow`; `no answer` if it does not say so where it has a
             control socket or replicas, empty where it has neither; `unwritten` where there are
-            replicas and none writes it.
+            replicas and none writes it, or a share of it.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         refused: Partitions it does not copy for the moment, as the target takes nothing of them.
@@ -152,7 +154,7 @@ class LinkStatus:
         stopped: The first of those it does not copy.
         late: The partitions that lag, the latest first.
         topics: What it carries, if not what is on all clusters.
-        waits_for: What it waits for while it is stuck, for people.
+        waits_for: What it waits for while it is stuck or unwritten, for people.
         left: Target that was left lately as another one got too little of what it took; empty if
             none was.
         starved: Which one that was.
@@ -183,7 +185,7 @@ class LinkStatus:
 NO_ANSWER = "no answer"
 """The state of a link whose distributor does not answer at its control socket."""
 
-SILENT, STUCK, UNWRITTEN = "silent", "stuck", "unwritten"
+SILENT, STUCK = "silent", "stuck"
 
 ILL = (NO_ANSWER, SILENT, STUCK, UNWRITTEN)
 """States in which nothing is copied, and nobody has asked for that."""
@@ -201,18 +203,30 @@ class ClusterStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The whole topology at one moment."""
+    """The whole topology at one moment.
+
+    Attributes:
+        clusters: Every one.
+        links: Every one.
+        recovery: Of each cluster what has come to each; empty without heartbeats.
+        idle: What replicas should do beside copying records, and none does, as sentences.
+    """
 
     clusters: list[ClusterStatus]
     links: list[LinkStatus]
     recovery: list[RecoveryPoint] = field(default_factory=list)
+    idle: list[str] = field(default_factory=list)
 
     @property
     def well(self) -> bool:
         """Whether every cluster answers, every link runs and copies all, and none left a relay."""
-        return not any(cluster.error for cluster in self.clusters) and not any(
-            link.diverged or link.overtaken or link.refused or link.left or link.state in ILL
-            for link in self.links
+        return not (
+            self.idle
+            or any(cluster.error for cluster in self.clusters)
+            or any(
+                link.diverged or link.overtaken or link.refused or link.left or link.state in ILL
+                for link in self.links
+            )
         )
 
 
@@ -234,6 +248,7 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
             for link in plan.links
         ],
         recovery=recovery_points(plan.topology, now_wall_ms),
+        idle=told.idle,
     )
 
 

@@ -19,7 +19,8 @@ from dafka.process.clock import wall_ms
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.doctor import examine
-from distributor.operations.status import UNWRITTEN, ask_links, status_of
+from distributor.operations.shares import UNWRITTEN
+from distributor.operations.status import ask_links, status_of
 from distributor.survey import survey, survey_group
 from distributor.verify.compare import verify
 from tests.processes.conftest import free_ports

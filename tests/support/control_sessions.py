@@ -31,6 +31,9 @@ class FakeWork:
     def permit(self):
         self.permitted = True
 
+    def row(self):
+        return None
+
     def join(self, timeout):
         if self.failure is not None:
             raise self.failure

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from distributor.control.protocol import values_of
+from distributor.control.protocol import OpenedPage, values_of
 
 if TYPE_CHECKING:
-    from distributor.control.protocol import OpenedRow
+    from collections.abc import Sequence
+
+    from distributor.control.protocol import OpenedFlowRow, OpenedRow
 
 
-def page_of(*rows: OpenedRow) -> str:
+def page_of(*rows: OpenedRow, others: Sequence[OpenedFlowRow] = ()) -> str:
     """The page that tells these."""
-    return json.dumps({"links": values_of(rows)})
+    return json.dumps(values_of(OpenedPage(rows, tuple(others))))

@@ -129,6 +129,11 @@ def test_recovery_points_are_a_row_for_each_origin(text):
     assert "recovery points" not in text(status_view(Status([], [])))
 
 
+def test_what_no_replica_does_is_shown(text):
+    line = "c1 level 1: no replica brings positions of groups"
+    assert line in text(status_view(Status([], [], idle=[line])))
+
+
 def test_what_a_cluster_that_does_not_answer_has_heard_is_not_known(text):
     points = [RecoveryPoint(one, other, None) for one in ("c1", "c2") for other in ("c1", "c2")]
     clusters = [ClusterStatus("c1", 1, 2, ""), ClusterStatus("c2", None, None, "away")]

@@ -42,6 +42,7 @@ def begun():
 def test_it_is_begun_once_it_may_write_and_only_once(begun, permitted):
     work = WhileAllowed(begun, permitted=permitted)
     assert len(begun.all) == permitted
+    assert (work.permitted, work.closed, work.row()) == (permitted, False, None)
     assert (work.unready(), work.progress) == ("waits for stores" if permitted else "", NOTHING)
     work.permit()
     work.permit()
@@ -53,6 +54,7 @@ def test_it_is_begun_once_it_may_write_and_only_once(begun, permitted):
         work.join(0)
     work.close()
     assert one.closed
+    assert (work.permitted, work.closed) == (True, True)
 
 
 def test_what_was_never_begun_is_well_and_ends(begun):
@@ -68,16 +70,19 @@ def test_heartbeats_go_on_beside_a_link_while_it_may_write(begun):
     both = LinkAndBeats(link, WhileAllowed(begun, permitted=False))
     assert begun.all == []
     assert both.unready() == "it may not write"
+    assert not both.permitted
     both.permit()
     assert (link.permitted, len(begun.all)) == (True, 1)
+    assert (both.permitted, both.row()) == (True, link.row())
     assert (both.progress, both.turned_ms) == (link.progress, link.turned_ms)
     assert (both.unready(), both.unwell(), both.join(0)) == ("", "", False)
     begun.all[0].failure = MisuseError("no heartbeats")
     assert both.unwell() == "no heartbeats"
     with pytest.raises(MisuseError):
         both.join(0)
+    assert not both.closed
     both.close()
-    assert (link.closed, begun.all[0].closed) == (True, True)
+    assert (link.closed, begun.all[0].closed, both.closed) == (True, True, True)
 
 
 class Node:

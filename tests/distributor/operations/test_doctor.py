@@ -20,6 +20,7 @@ from topology.testing import topology_of, tree_of
 pytestmark = pytest.mark.net
 
 PLACE = Partition("orders", "AB" * 16)
+TWO = topology_of(tree_of((1, "c1", "c2")))
 
 
 def examined(pair, processes=()):
@@ -62,7 +63,7 @@ def test_a_new_disk_that_cannot_be_compared_is_named_where_gateways_need_it():
 
 def test_a_link_without_either_end_names_both():
     away = [ClusterStatus(name, 0, 0, "away") for name in ("c1", "c2")]
-    (finding,) = module._of_links([LinkStatus("c1", "c2", 1)], away)
+    (finding,) = module._of_links(TWO, [LinkStatus("c1", "c2", 1)], away)
     assert finding.what == "cannot be judged: c1 and c2 do not answer"
 
 
@@ -84,7 +85,7 @@ def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
 )
 def test_a_link_of_which_nothing_is_taken_is_named_with_what_it_waits_for(state, waits_for, what):
     link = LinkStatus("c1", "c2", 1, state=state, waits_for=waits_for)
-    (finding,) = module._of_links([link], [])
+    (finding,) = module._of_links(TWO, [link], [])
     assert finding.what.startswith(what)
     assert "c2" in finding.do
 
@@ -140,7 +141,7 @@ def test_a_relay_by_which_too_little_came_is_named():
 
 def test_partitions_that_a_link_does_not_copy_are_named_with_the_reason():
     link = LinkStatus("c1", "c2", 1, lag_seconds=900, diverged=2, overtaken=3)
-    (finding,) = module._of_links([link], [])
+    (finding,) = module._of_links(TWO, [link], [])
     assert finding.about == "c1 → c2, level 1"
     assert "2 partitions of which c2 has other records" in finding.what
     assert "3 partitions of which no store of c1 that answers keeps what c2 lacks" in finding.what
@@ -265,6 +266,45 @@ def test_who_is_away_of_those_that_copy_is_told_by_who_is_left(pair, kind, numbe
 
 
 def test_a_link_that_no_replica_writes_is_named():
-    (finding,) = module._of_links([LinkStatus("c1", "c2", 1, state="unwritten")], [])
+    (finding,) = module._of_links(TWO, [LinkStatus("c1", "c2", 1, state="unwritten")], [])
     assert finding.what == "no replica of c1 writes it: nothing of it is copied"
     assert "distributor controller flows" in finding.do
+    shares = LinkStatus("c1", "c2", 1, state="unwritten", waits_for="a replica to write share 0/2")
+    (finding,) = module._of_links(TWO, [shares], [])
+    assert finding.what == "waits for a replica to write share 0/2: nothing of that is copied"
+
+
+def test_what_no_replica_does_beside_copying_records_is_named():
+    (finding,) = module._of_idle(["c1 level 1: no replica brings positions of groups"])
+    assert (finding.about, finding.what) == ("c1 level 1", "no replica brings positions of groups")
+    assert "controllers and replicas of c1" in finding.do
+    assert not Status([], [], idle=["c1: no replica runs its schema distributor"]).well
+
+
+def run_by_replicas(topology):
+    """The same, with a controller and a replica of each cluster."""
+    clusters = tuple(
+        replace(
+            one,
+            controllers=(ControllerSpec(metrics=f"{one.name}:1"),),
+            replicas=(ReplicaSpec(listen=f"{one.name}:2", metrics=f"{one.name}:3"),),
+        )
+        for one in topology.clusters
+    )
+    return replace(topology, clusters=clusters)
+
+
+def test_where_replicas_copy_nobody_is_sent_to_a_distributor():
+    tree = plan(run_by_replicas(topology_of(tree_of((2, "c1", (1, "c2", "c3"))))))
+    relay = LinkStatus("c1", "c3", 2, state="serving", left="c2", starved="c3", left_seconds=12)
+    (relayed,) = module._of_relays(tree, [relay])
+    assert relayed.about == "c2 level 1 → c3"
+    late = LinkStatus("c1", "c2", 2, lag_records=1, lag_seconds=900, partitions=1)
+    overtaken = LinkStatus("c1", "c2", 2, overtaken=1)
+    found = [relayed, *module._of_links(tree.topology, [late, overtaken], [])]
+    assert len(found) == 3
+    for finding in found:
+        assert not any(
+            word in finding.do for word in ("distributor run", "retarget", "distributor resume")
+        )
+    assert "skip_overtaken" in found[2].do

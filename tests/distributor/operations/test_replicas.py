@@ -8,13 +8,14 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from distributor.control.protocol import LinkRow, OpenedRow
-from distributor.operations.replicas import ask_replicas
-from distributor.operations.status import NO_ANSWER, UNWRITTEN, Told, ask_links
+from distributor.control.protocol import LinkRow, OpenedFlowRow, OpenedRow
+from distributor.operations.replicas import ToldByReplicas, ask_replicas
+from distributor.operations.shares import UNWRITTEN
+from distributor.operations.status import NO_ANSWER, Told, ask_links
 from distributor.operations.status import _unsaid as unsaid
 from tests.support.opened import page_of
 from topology import plan
-from topology.model import ControllerSpec, ReplicaSpec
+from topology.model import ControllerSpec, Links, ReplicaSpec
 from topology.testing import topology_of, tree_of
 
 pytestmark = pytest.mark.net
@@ -64,17 +65,23 @@ def row(source="c1", branch=1, **facts):
     return LinkRow(source, 1, branch, "c2", "serving", "", "", 0, 0, **facts)
 
 
+def links(*rows, positions=True):
+    """The page of a replica that writes positions of the link, too, or only could."""
+    others = [OpenedFlowRow("offsets", "c1", 1, 1, "", positions)]
+    return page_of(*rows, others=others)
+
+
 def test_a_link_is_what_the_replica_says_that_writes_it(serve):
     warm, writer = row(), row(diverged=2)
-    places = [serve(page_of(OpenedRow(False, warm))), serve(page_of(OpenedRow(True, writer)))]
-    the_plan = controlled(*places)
-    assert ask_replicas(the_plan) == ({the_plan.links[0]: writer}, {}, {"c1"})
+    pages = links(OpenedRow(False, warm), positions=False), links(OpenedRow(True, writer))
+    the_plan = controlled(*map(serve, pages))
+    assert ask_replicas(the_plan) == ToldByReplicas({the_plan.links[0]: writer})
     told = ask_links(the_plan)
-    assert (told.silent, told.unwritten) == ([], set())
+    assert (told.silent, told.unwritten, told.idle) == ([], set(), [])
 
 
 def test_a_link_that_none_writes_is_told_apart_from_one_of_which_none_answers(serve):
-    the_plan = controlled(serve(page_of(OpenedRow(False, row()))))
+    the_plan = controlled(serve(links(OpenedRow(False, row()))))
     told = ask_links(the_plan)
     assert told.rows == {}
     assert told.silent == ["c1 level 1: no replica writes it"]
@@ -83,23 +90,79 @@ def test_a_link_that_none_writes_is_told_apart_from_one_of_which_none_answers(se
     assert unsaid(the_plan, mine, Told()) == NO_ANSWER
 
 
+def share(number, of, writes=True, **facts):
+    return OpenedRow(writes, row(**facts), number, of)
+
+
+def in_shares(the_plan, number):
+    return plan(replace(the_plan.topology, links=Links(shares=number)))
+
+
+def test_a_link_is_written_once_all_its_shares_are(serve):
+    places = [
+        serve(links(share(0, 2, diverged=1), share(1, 2, writes=False), positions=False)),
+        serve(links(share(0, 2, writes=False), share(1, 2, diverged=2))),
+    ]
+    the_plan = in_shares(controlled(*places), 2)
+    found = ask_replicas(the_plan)
+    assert found == ToldByReplicas({the_plan.links[0]: row(diverged=3)})
+    the_plan = in_shares(controlled(places[1]), 2)
+    found = ask_replicas(the_plan)
+    (told,) = found.rows.values()
+    assert (told.state, told.waits_for, told.diverged) == (
+        *("unwritten", "a replica to write share 0/2"),
+        2,
+    )
+    assert found.silent == ["c1 level 1: no replica writes share 0/2"]
+    assert found.unwritten == set()
+
+
+def test_a_link_that_is_in_other_shares_than_the_file_has_is_told(serve):
+    place = serve(links(share(0, 2), share(1, 2, diverged=1), share(0, 3)))
+    the_plan = in_shares(controlled(place), 3)
+    found = ask_replicas(the_plan)
+    assert found.rows == {the_plan.links[0]: row(diverged=1)}
+    (told,) = found.silent
+    assert told.startswith("c1 level 1: is written in 2 shares, the file has 3: start its replicas")
+
+
+def test_positions_and_schemas_that_no_replica_brings_are_told(serve):
+    the_plan = controlled(serve(links(OpenedRow(True, row()), positions=False)))
+    first, second = the_plan.topology.clusters
+    first = replace(first, registry="http://127.0.0.1:1")
+    the_plan = plan(replace(the_plan.topology, clusters=(first, second)))
+    assert ask_links(the_plan).idle == [
+        "c1 level 1: no replica brings positions of groups",
+        "c1: no replica runs its schema distributor",
+    ]
+
+
+def test_what_one_that_does_not_answer_may_do_is_not_said_to_be_done_by_none(serve, free_ports):
+    the_plan = controlled(serve(links(positions=False)), f"127.0.0.1:{free_ports(1)}")
+    found = ask_replicas(the_plan)
+    assert found.silent[1] == "c1 level 1: no replica that answers writes it"
+    assert found.idle == ["c1 level 1: no replica that answers brings positions of groups"]
+
+
 def test_links_of_other_clusters_and_plans_are_passed_over(serve):
     strange = [OpenedRow(True, row("c2", 0)), OpenedRow(True, row(branch=5))]
-    the_plan = controlled(serve(page_of(*strange)))
-    assert ask_replicas(the_plan)[0] == {}
+    the_plan = controlled(serve(links(*strange)))
+    assert ask_replicas(the_plan).rows == {}
 
 
 def test_who_does_not_answer_as_a_replica_is_named_with_the_reason(serve, free_ports):
     closed = f"127.0.0.1:{free_ports(1)}"
     places = [closed, serve("no", "401 Unauthorized"), serve("<html>")]
-    rows, silent, answered = ask_replicas(controlled(*places))
-    assert (rows, answered) == ({}, set())
-    assert list(silent) == ["c1 replica replica:1", "c1 replica replica:2", "c1 replica replica:3"]
-    one, two, three = silent.values()
+    found = ask_replicas(controlled(*places))
+    assert (found.rows, found.unwritten, found.idle) == ({}, set(), [])
+    one, two, three = found.silent
+    assert one.startswith(f"c1 replica replica:1: {closed}: ")
     assert "refused" in one
-    assert two == f"{places[1]}: no"
-    assert three == f"{places[2]}: does not answer as a replica of this version"
+    assert two == f"c1 replica replica:2: {places[1]}: no"
+    assert three == (
+        f"c1 replica replica:3: {places[2]}: does not answer as a replica of this version"
+    )
 
 
 def test_without_replicas_nobody_is_asked():
-    assert ask_replicas(plan(PAIR)) == ({}, {}, set())
+    assert ask_replicas(plan(PAIR)) == ToldByReplicas()

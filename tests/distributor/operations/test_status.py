@@ -97,6 +97,13 @@ def links(found):
     return {(link.source, link.target): link for link in found.links}
 
 
+def test_what_no_replica_does_is_told_and_is_not_well(pair, monkeypatch):
+    told = Told(idle=["c1: no replica runs its schema distributor"])
+    monkeypatch.setattr(module, "ask_links", lambda _plan: told)
+    found = status(pair)
+    assert (found.idle, found.well) == (told.idle, False)
+
+
 def test_equal_clusters_have_no_lag(pair, make_batch):
     copy = Envelope(origin=1, copy_flags=1)
     pair.fill(1, make_batch([b"1", b"2"]))
@@ -205,6 +212,7 @@ def test_as_json_it_is_plain_values(capsys):
     assert json.loads(capsys.readouterr().out) == {
         "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
         "recovery": [],
+        "idle": [],
         "links": [
             {
                 "source": "c1",
