@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, replace
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dafka.errors import DafkaError
 from dafka.process.clock import wall_ms
@@ -53,6 +53,26 @@ class Rates:
         }
 
 
+class _LinkCounter(NamedTuple):
+    """What a process has copied of a link; several may, one after the other or a share each."""
+
+    process: str
+    link: tuple[str, str, str]
+    what: str
+
+
+def _by_link(
+    rates: Mapping[Hashable, float],
+) -> dict[tuple[tuple[str, str, str], str], float]:
+    """The rates of all processes together; of one that has just come nothing is known yet."""
+    sums: dict[tuple[tuple[str, str, str], str], float] = {}
+    for counter, rate in rates.items():
+        if isinstance(counter, _LinkCounter):
+            place = (counter.link, counter.what)
+            sums[place] = sums.get(place, 0.0) + rate
+    return sums
+
+
 class Watcher:
     """One topology's observer.
 
@@ -89,17 +109,13 @@ class Watcher:
         found = status_of(self._plan, wall_ms())
         self.plan = _aimed(self._plan, [link.target for link in found.links])
         status = asdict(found)
-        totals = {
-            link: total
-            for process in vitals
-            for link, total in link_totals(process.exposition).items()
-        }
         counters: dict[Hashable, float] = {
             row["cluster"]: row["records"] for row in status["clusters"] if not row["error"]
         }
-        for link, total in totals.items():
-            counters[(*link, "records")] = total.records
-            counters[(*link, "bytes")] = total.size
+        for process in vitals:
+            for link, total in link_totals(process.exposition).items():
+                counters[_LinkCounter(process.process.name, link, "records")] = total.records
+                counters[_LinkCounter(process.process.name, link, "bytes")] = total.size
         gateways = [
             (process, gateway_totals(process.exposition))
             for process in vitals
@@ -109,18 +125,18 @@ class Watcher:
             for what in _GATEWAY_COUNTERS if process.exposition else ():
                 counters[process.process.name, what] = getattr(told, what)
         rates = self._rates.update(counters, time.monotonic())
+        by_link = _by_link(rates)
         hops = {
             link: quantile(buckets, 0.99)
-            for process in vitals
-            for link, buckets in hop_buckets(process.exposition).items()
+            for link, buckets in hop_buckets(*(one.exposition for one in vitals)).items()
             if buckets[-1][1]
         }
         for row in status["clusters"]:
             row["records_per_s"] = rates.get(row["cluster"])
         for row in status["links"]:
             link = (row["source"], row["target"], f"{row['level']} {row['topics']}".strip())
-            row["records_per_s"] = rates.get((*link, "records"))
-            row["bytes_per_s"] = rates.get((*link, "bytes"))
+            row["records_per_s"] = by_link.get((link, "records"))
+            row["bytes_per_s"] = by_link.get((link, "bytes"))
             bound_s = hops.get(link, float("inf"))
             row["hop_p99_ms"] = None if bound_s == float("inf") else bound_s * 1_000
         return {

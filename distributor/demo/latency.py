@@ -1,4 +1,4 @@
-"""Hop latencies, read from the distributors' own metrics."""
+"""Hop latencies, read from the metrics of who copies: distributors and replicas."""
 
 from __future__ import annotations
 
@@ -35,8 +35,10 @@ class HopLatency(NamedTuple):
 
 
 def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
-    """Ask every distributor that serves metrics; one that does not answer is left out."""
-    distributors = [process for process in processes if process.kind is ProcessKind.DISTRIBUTOR]
+    """Ask all who copy and serve metrics; one that does not answer is left out."""
+    kinds = (ProcessKind.DISTRIBUTOR, ProcessKind.REPLICA)
+    asked = probe([process for process in processes if process.kind in kinds])
+    told = hop_buckets(*(vitals.exposition for vitals in asked))
     return [
         HopLatency(
             *link,
@@ -44,6 +46,5 @@ def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
             p50_s=quantile(buckets, 0.5),
             p99_s=quantile(buckets, 0.99),
         )
-        for vitals in probe(distributors)
-        for link, buckets in hop_buckets(vitals.exposition).items()
+        for link, buckets in told.items()
     ]

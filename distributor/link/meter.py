@@ -7,6 +7,7 @@ of how many it is.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -66,6 +67,14 @@ HOP_SECONDS = Histogram(
     _LINK,
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30),
 )
+_GAUGES = (
+    *(LAG_RECORDS, LAG_SECONDS, BEHIND_PARTITIONS, STANDSTILL_SECONDS),
+    *(DIVERGED_PARTITIONS, OVERTAKEN_PARTITIONS, REFUSED_PARTITIONS, SHORTENED_PARTITIONS),
+)
+"""What holds as long as a link runs; all else counts what it has done."""
+
+_SHARE = re.compile(r" share \d+/\d+$")
+"""What stands behind the level of a share."""
 
 
 class LinkMeter:
@@ -73,7 +82,7 @@ class LinkMeter:
 
     def __init__(self, link: Link, target: str = "", share: PartitionShare = WHOLE) -> None:
         part = "" if share == WHOLE else f" share {share.number}/{share.of}"
-        labels = (link.source, target or link.target, link.crossing + part)
+        labels = self._labels = (link.source, target or link.target, link.crossing + part)
         copied = BATCHES.labels(*labels), BYTES.labels(*labels)
         self._forwarded = Tally(RECORDS.labels(*labels, "forwarded"), *copied)
         self._pulled = Tally(RECORDS.labels(*labels, "pulled"), *copied)
@@ -124,18 +133,34 @@ class LinkMeter:
         self._lag_records.set(records)
         self._lag_seconds.set(age_ms / 1_000)
 
+    def close(self) -> None:
+        """It has ended, or aims at another target: how far it was says nothing any more."""
+        for gauge in _GAUGES:
+            gauge.remove(*self._labels)
 
-def hop_buckets(exposition: str) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
-    """Read hop histograms back from the text of `/metrics`: (bound in seconds, count) by link."""
-    buckets: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
-    for family in text_string_to_metric_families(exposition):
-        if family.name == "distributor_hop_seconds":
-            for sample in family.samples:
-                if sample.name.endswith("_bucket"):
-                    labels = sample.labels
-                    link = (labels["source"], labels["target"], labels["level"])
-                    buckets.setdefault(link, []).append((float(labels["le"]), sample.value))
-    return buckets
+
+def hop_buckets(*expositions: str) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
+    """Read hop histograms back from the text of `/metrics`: (bound in seconds, count) by link.
+
+    Args:
+        expositions: Of processes that may have copied some of the same link; they add up, as shares
+            do.
+    """
+    counts: dict[tuple[str, str, str], dict[float, float]] = {}
+    for exposition in expositions:
+        for family in text_string_to_metric_families(exposition):
+            if family.name == "distributor_hop_seconds":
+                for sample in family.samples:
+                    if sample.name.endswith("_bucket"):
+                        bounds = counts.setdefault(_link_of(sample.labels), {})
+                        bound = float(sample.labels["le"])
+                        bounds[bound] = bounds.get(bound, 0) + sample.value
+    return {link: sorted(bounds.items()) for link, bounds in counts.items()}
+
+
+def _link_of(labels: Mapping[str, str]) -> tuple[str, str, str]:
+    """The link of which a series, or a share of it, is."""
+    return (labels["source"], labels["target"], _SHARE.sub("", labels["level"]))
 
 
 def quantile(buckets: list[tuple[float, float]], share: float) -> float:
@@ -159,10 +184,10 @@ def link_totals(exposition: str) -> dict[tuple[str, str, str], LinkTotal]:
             labels = sample.labels
             if not labels.keys() >= set(_LINK):
                 continue
-            link = (labels["source"], labels["target"], labels["level"])
+            link = _link_of(labels)
             total = totals.get(link, LinkTotal())
             if sample.name == "distributor_records_total" and labels["result"] != "skipped":
                 totals[link] = total._replace(records=total.records + sample.value)
             elif sample.name == "distributor_bytes_total":
-                totals[link] = total._replace(size=sample.value)
+                totals[link] = total._replace(size=total.size + sample.value)
     return totals

@@ -127,7 +127,7 @@ class LinkNode:
             share=share,
         )
         ends = BothEnds(source, target, carried_by(topology, link), share=share)
-        meter = LinkMeter(link, target.name, share)
+        meter = self._meter = LinkMeter(link, target.name, share)
         role = LinkRole(machine, meter, ends, ThreadAsker(), self._answered, watched=watched)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role
@@ -153,6 +153,7 @@ class LinkNode:
     def close(self) -> None:
         """Leave both meshes. Nothing has to be saved: the target knows what it has."""
         self._node.stop()
+        self._meter.close()
 
     @property
     def sent(self) -> Mapping[Partition, int] | None:

@@ -60,3 +60,8 @@ class OffsetsMeter:
             shown[OTHER_GROUPS] = max(others)
         for group, age_ms in shown.items():
             POSITION_AGE_SECONDS.labels(*self._labels, group).set(age_ms / 1_000)
+
+    def close(self) -> None:
+        """Nothing is brought there any more, and how old it gets is not known."""
+        for group in (*self._own, OTHER_GROUPS):
+            POSITION_AGE_SECONDS.remove(*self._labels, group)

@@ -100,6 +100,7 @@ class OffsetsNode:
             self._failure = error
             log.critical("positions of groups are not copied: %s", error)
         finally:
+            self._meter.close()
             for cluster in self._clusters:
                 cluster.close()
 

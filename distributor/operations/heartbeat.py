@@ -59,6 +59,7 @@ class Heartbeat:
         self._recovery = Recovery(names)
         self._meter = HeartbeatMeter(cluster, names, self._recovery.point_ms)
         with ExitStack() as opened:
+            opened.callback(self._meter.close)
             self._producer = Producer(
                 place,
                 linger_ms=0,
@@ -94,6 +95,7 @@ class Heartbeat:
         wait_for_end(self._thread, "heartbeats that stores do not acknowledge")
         self._consumer.close()
         self._leave()
+        self._meter.close()
 
     def _leave(self) -> None:
         try:

@@ -40,12 +40,18 @@ class HeartbeatMeter:
         self, cluster: str, origins: Sequence[str], point_ms: Callable[[str], int]
     ) -> None:
         self._cluster = cluster
+        self._origins = origins
         for origin in origins:
             RECOVERY_POINT.labels(origin, cluster).set_function(partial(_seconds, point_ms, origin))
 
     def heard(self, origin: str, took_ms: int) -> None:
         """A heartbeat has come."""
         END_TO_END_SECONDS.labels(origin, self._cluster).observe(took_ms / 1_000)
+
+    def close(self) -> None:
+        """Nothing is heard any more: a point that stands still would look as if records were."""
+        for origin in self._origins:
+            RECOVERY_POINT.remove(origin, self._cluster)
 
 
 def _seconds(point_ms: Callable[[str], int], origin: str) -> float:

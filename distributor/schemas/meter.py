@@ -79,3 +79,11 @@ class SchemaMeter:
     def written(self, source: str, target: str, entries: int) -> None:
         """So much was copied from one to the other."""
         SCHEMA_ENTRIES.labels(source, target).inc(entries)
+
+    def close(self) -> None:
+        """It has ended: others would take what it told last for what holds."""
+        self.acting(False)
+        SCHEMA_ACTING.remove(self._cluster)
+        for pair, reasons in self._skipped.items():
+            for reason in reasons:
+                SCHEMA_SKIPPED.remove(*pair, reason)

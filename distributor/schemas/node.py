@@ -34,11 +34,12 @@ class SchemaNode:
     def __init__(self, topology: Topology, cluster: str) -> None:
         self._sites = sites_of(topology)
         own = site_in(self._sites, cluster)
+        self._meter = SchemaMeter(cluster)
         self._distributor = SchemaDistributor(
             own,
             [site for site in self._sites if site is not own],
             first=topology.primary == cluster,
-            meter=SchemaMeter(cluster),
+            meter=self._meter,
         )
         self._stopping = Event()
         self._failure: BaseException | None = None
@@ -73,6 +74,7 @@ class SchemaNode:
 
     def _run(self) -> None:
         with ExitStack() as opened:
+            opened.callback(self._meter.close)
             for site in self._sites:
                 opened.callback(site.close)
             try:

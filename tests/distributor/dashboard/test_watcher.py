@@ -105,6 +105,33 @@ def test_links_are_shown_towards_the_targets_they_serve(monkeypatch):
     assert {hop.target for hop in hops if hop.level == link.level} == {link.targets[1]}
 
 
+def test_what_several_replicas_copy_of_a_link_adds_up(monkeypatch):
+    the_plan = plan(load(FOUR))
+    link = the_plan.links[0]
+    rows = [LinkStatus(one.source, one.target, one.level) for one in the_plan.links]
+    labels = f'source="{link.source}",target="{link.target}",level="{link.level}'
+    records = 0
+
+    def asked(_processes):
+        nonlocal records
+        records += 100
+        for number, share in enumerate((" share 0/2", " share 1/2", "")):
+            series = f'distributor_records_total{{{labels}{share}",result="forwarded"}} {records}'
+            text = f"# TYPE distributor_records counter\n{series}\n"
+            replica = Process(
+                name=f"r{number}", kind=ProcessKind.REPLICA, cluster="c1", command=(), metrics="r:1"
+            )
+            yield Vitals(replica, "ok", exposition=text)
+
+    monkeypatch.setattr(module, "probe", lambda processes: list(asked(processes)))
+    monkeypatch.setattr(module, "status_of", lambda *_: Status([], rows))
+    watcher = Watcher(the_plan, [])
+    moments = iter([1.0, 2.0])
+    monkeypatch.setattr(module.time, "monotonic", lambda: next(moments))
+    first, second = watcher.look()["links"][0], watcher.look()["links"][0]
+    assert [one["records_per_s"] for one in (first, second)] == [None, 300]
+
+
 def test_gateways_are_shown_by_what_they_tell(monkeypatch):
     gateway = Process(
         name="c1-gateway-1", kind=ProcessKind.GATEWAY, cluster="c1", command=(), metrics="one:1"

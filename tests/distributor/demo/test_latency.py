@@ -72,7 +72,14 @@ def test_a_link_that_copied_nothing_has_no_batches(serve):
     assert hop.batches == 0
 
 
-def test_only_distributors_with_metrics_are_asked(serve):
+def test_what_replicas_have_copied_of_a_link_adds_up(serve):
+    places = [serve(exposition({"0.01": count, "+Inf": 50})) for count in (50, 0)]
+    assert hop_latencies([process(place, ProcessKind.REPLICA) for place in places]) == [
+        HopLatency("c1", "c2", "3", 100, p50_s=0.01, p99_s=float("inf"))
+    ]
+
+
+def test_only_who_copies_and_has_metrics_is_asked(serve):
     endpoint = serve(exposition({"+Inf": 1}))
     assert hop_latencies([process(None), process(endpoint, ProcessKind.STORE)]) == []
 

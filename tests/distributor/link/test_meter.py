@@ -65,6 +65,39 @@ def test_lag_is_what_it_was_last_told(meter):
     assert value("distributor_lag_records") == 0
 
 
+def test_a_link_that_has_ended_says_nothing_of_how_far_it_is(pair):
+    (link, _) = plan(pair.topology).links
+    meter = LinkMeter(link, "ended")
+    meter.lag(10, 2_500)
+    meter.standstill(3, 4_500)
+    meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+    meter.tell()
+    meter.close()
+    meter.lag(11, 2_500)
+    gauges = (
+        *("lag_records", "lag_seconds", "behind_partitions", "standstill_seconds"),
+        *("diverged_partitions", "overtaken_partitions", "refused_partitions"),
+        "shortened_partitions",
+    )
+    labels = {"source": "c1", "target": "ended", "level": "1"}
+    told = {name: REGISTRY.get_sample_value(f"distributor_{name}", labels) for name in gauges}
+    assert told == dict.fromkeys(gauges)
+    assert REGISTRY.get_sample_value("distributor_batches_total", labels) == 1
+
+
+def test_shares_and_processes_of_a_link_are_read_back_as_one(pair):
+    (link, _) = plan(pair.topology).links
+    for number in range(2):
+        meter = LinkMeter(link, "shared", PartitionShare(number, 2))
+        meter.hopped(Hopped(records=3, size=100, latency_ms=30))
+        meter.tell()
+    text = generate_latest().decode()
+    assert link_totals(text)["c1", "shared", "1"] == LinkTotal(6, 200)
+    once, twice = (hop_buckets(*[text] * times)["c1", "shared", "1"] for times in (1, 2))
+    assert [bound for bound, _ in once] == sorted(bound for bound, _ in once)
+    assert (once[-1], twice[-1]) == ((float("inf"), 2), (float("inf"), 4))
+
+
 def test_hop_buckets_are_read_back_from_what_is_served(meter):
     link = ("c1", "c2", "1")
     before = dict(hop_buckets(generate_latest().decode()).get(link, []))

@@ -186,6 +186,7 @@ def test_a_partition_with_another_history_is_left_alone_and_told(pair, make_batc
             assert "same name, other record" in caplog.text
         finally:
             node.close()
+        assert REGISTRY.get_sample_value(name, labels) is None
 
 
 @pytest.mark.parametrize(

@@ -41,3 +41,12 @@ def test_a_group_that_lacks_nothing_any_more_is_at_zero(offsets):
     offsets.ages({"billing": 1_000})
     offsets.ages({})
     assert value("position_age_seconds", group="billing") == 0
+
+
+def test_positions_that_nobody_brings_any_more_have_no_age(pair):
+    (link, _) = plan(pair.topology).links
+    meter = OffsetsMeter(link, "c2", groups_max=1)
+    meter.ages({"billing": 1_000, "others": 2_000})
+    meter.close()
+    for group in ("billing", OTHER_GROUPS):
+        assert value("position_age_seconds", group=group) is None

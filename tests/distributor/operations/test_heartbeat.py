@@ -74,7 +74,11 @@ def test_without_stores_it_says_so_once_and_goes_on(pair, caplog, until):
     until(lambda: "no store takes heartbeats" in caplog.text)
     assert not heartbeat.join(0.2)
     assert heartbeat.unwell() == heartbeat.unready() == ""
+    labels = {"origin": "c2", "cluster": "c1"}
+    name = "distributor_recovery_point_timestamp_seconds"
+    assert REGISTRY.get_sample_value(name, labels) == 0
     heartbeat.close()
+    assert REGISTRY.get_sample_value(name, labels) is None
     assert caplog.text.count("no store takes heartbeats") == 1
     assert heartbeat.join(0)
     assert "ended" in heartbeat.unwell()

@@ -17,6 +17,14 @@ def test_recovery_points_are_asked_for_when_they_are_read():
     assert REGISTRY.get_sample_value(name, PATH) == 5.5
 
 
+def test_who_hears_no_more_says_nothing_of_recovery_points():
+    meter = HeartbeatMeter("m2", ["m1", "m3"], lambda _: 5_500)
+    meter.close()
+    name = "distributor_recovery_point_timestamp_seconds"
+    assert REGISTRY.get_sample_value(name, PATH) is None
+    assert REGISTRY.get_sample_value(name, {**PATH, "origin": "m3"}) is None
+
+
 def test_how_long_heartbeats_take_is_counted():
     def heard():
         return REGISTRY.get_sample_value("distributor_end_to_end_seconds_sum", PATH) or 0.0

@@ -28,3 +28,19 @@ def test_what_a_schema_distributor_tells():
     meter.acting(False)
     assert sample("acting") == 0
     assert sample("lag_entries", target="s2") is None
+
+
+def test_one_that_has_ended_says_nothing_of_how_it_goes():
+    meter = SchemaMeter("s5")
+    meter.acting(True)
+    meter.lag("s6", 3, 1_000)
+    meter.skipped("s5", "s6", {"spelling": 2})
+    meter.written("s5", "s6", 4)
+    meter.close()
+    told = {
+        sample.name
+        for family in REGISTRY.collect()
+        for sample in family.samples
+        if sample.labels.get("source") == "s5"
+    }
+    assert told == {"distributor_schema_entries_total", "distributor_schema_entries_created"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from prometheus_client import REGISTRY
 
 from dafka.node.loop import NodeFailedError
 from distributor.errors import PlanError
@@ -32,8 +33,11 @@ def test_it_makes_its_cluster_the_first_primary_and_tells_the_others(with_regist
         until(lambda: all(site.read() and site.primary == "c1" for site in sites))
         until(lambda: not node.unready())
         assert not node.join(0)
+        name, labels = "distributor_schema_acting", {"source": "c1"}
+        until(lambda: REGISTRY.get_sample_value(name, labels) == 1)
         node.close()
         assert node.join(0)
+        assert REGISTRY.get_sample_value(name, labels) is None
         for site in sites:
             site.close()
 
