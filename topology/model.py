@@ -141,7 +141,7 @@ class ClusterSpec:
         receive_only: Nothing is copied from it: it gets what the others publish, and what is
             published on it stays there.
         controllers: They drive its replicas, one of them at a time.
-        replicas: They copy its records, in place of `distributor run`.
+        replicas: They do what `distributor run` and `distributor schemas` do elsewhere.
     """
 
     name: ClusterName
@@ -167,7 +167,7 @@ class ClusterSpec:
 
     @property
     def controlled(self) -> bool:
-        """Whether replicas copy its records, as its controllers say."""
+        """Whether replicas do all that distributors would, as its controllers say."""
         return bool(self.controllers)
 
 
