@@ -88,9 +88,14 @@ def check(file: File, json_lines: Json = False) -> None:
             raise typer.Exit(2)
         return
     topology = _loaded(file)
+    counts = _counts(topology)
+    replicas = sum(len(cluster.replicas) for cluster in topology.clusters)
+    if replicas:
+        counts["replicas"] = replicas
+        counts["controllers"] = sum(len(cluster.controllers) for cluster in topology.clusters)
     facts = [
         f"{count} {noun.removesuffix('s') if count == 1 else noun}"
-        for noun, count in _counts(topology).items()
+        for noun, count in counts.items()
     ]
     mute = [cluster.name for cluster in topology.clusters if cluster.receive_only]
     facts += [f"{name} only receives" for name in mute]
@@ -103,7 +108,9 @@ def _counts(topology: Topology) -> dict[str, int]:
     """How much a topology declares."""
     the_plan = plan_of(topology)
     levels = {branch.level for branch in branches(topology.tree)}
-    parts = (topology.clusters, levels, the_plan.distributors, the_plan.links)
+    controlled = {cluster.name for cluster in topology.clusters if cluster.controlled}
+    distributors = [one for one in the_plan.distributors if one.cluster not in controlled]
+    parts = (topology.clusters, levels, distributors, the_plan.links)
     return dict(zip(_COUNTED, map(len, parts), strict=True))
 
 

@@ -346,6 +346,13 @@ def test_names_says_which_field_has_no_value(run):
     assert "FIELD=VALUE" in error
 
 
+def test_check_counts_replicas_in_place_of_distributors(run):
+    file = Path(FOUR).with_name("controlled.yaml")
+    code, out, _ = run("check", str(file))
+    assert code == 0
+    assert out.endswith(" 0 distributors, 8 links, 8 replicas, 4 controllers\n")
+
+
 def test_check_tells_what_is_special(run, tmp_path):
     text = Path(FOUR).read_text().replace("    id: 4\n", "    id: 4\n    receive_only: true\n")
     text += 'placement: [{topics: "eu-*", clusters: [cluster-1, cluster-3]}]\nlevels: {epoch: 2}\n'
