@@ -42,6 +42,9 @@ EPOCH_MAX = (1 << 31) // IDS_PER_EPOCH
 LEAP = 64 * CLUSTERS_MAX
 """Epochs passed over where the primary cannot be asked how many it has opened meanwhile."""
 
+ROUNDS = 4
+"""How many epochs of its own the primary of before may be about to open unheard."""
+
 
 def next_epoch(known: int, number: int) -> int:
     """The first epoch of a cluster above one that is known.
@@ -51,6 +54,15 @@ def next_epoch(known: int, number: int) -> int:
         number: The cluster's, from 1 to `CLUSTERS_MAX`.
     """
     return known + 1 + (number - 1 - known) % CLUSTERS_MAX
+
+
+def promotion_epoch(known: int, number: int) -> int:
+    """The epoch in which a cluster becomes the primary, above one that is known.
+
+    The registries of the primary of before may be about to open epochs, above what they knew: one
+    each, and one above that where only some stores had the first. These must not come out above.
+    """
+    return next_epoch(known + ROUNDS * CLUSTERS_MAX, number)
 
 
 def id_range(epoch: int) -> range:

@@ -20,7 +20,7 @@ from dafka.schemas import rulings
 from dafka.schemas.entries import TOPIC, Primary, PrimaryKey, Schema, SchemaEntry, Stamp
 from dafka.schemas.schema_log import SchemaLog
 from dafka.schemas.service import Service
-from dafka.schemas.state import State, next_epoch
+from dafka.schemas.state import State, promotion_epoch
 from dafka.testing.group_nodes import CommitProducer
 from dafka.testing.queries import SimQueryLine
 from dafka.testing.sim_thread import SimThread
@@ -340,7 +340,7 @@ def _promote(log: SchemaLog, cluster: str, number: int) -> None:
     state = State()
     try:
         log.read_into(state, log.majority)
-        epoch = next_epoch(max(state.epoch, state.last.epoch), number)
+        epoch = promotion_epoch(max(state.epoch, state.last.epoch), number)
         claim = Primary(cluster, log.address)
         log.write([SchemaEntry(PrimaryKey(), Stamp(epoch, 0), claim)])
         log.read_into(state, log.majority)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
-from dafka.schemas.state import EPOCH_MAX, LEAP, next_epoch
+from dafka.schemas.state import EPOCH_MAX, LEAP, promotion_epoch
 from distributor.errors import CommandError
 from distributor.schemas.site import claimed_twice, latest_claim, primary_of, site_in
 
@@ -98,7 +98,7 @@ def _check_reached(chosen: Site, silent: Sequence[Site], *, force: bool) -> None
 
 
 def _claim(chosen: Site, known: int) -> SchemaEntry:
-    epoch = next_epoch(known, chosen.number)
+    epoch = promotion_epoch(known, chosen.number)
     if epoch > EPOCH_MAX:
         raise CommandError(f"all {EPOCH_MAX} epochs are used up")
     return SchemaEntry(PrimaryKey(), Stamp(epoch, 0), Primary(chosen.name, chosen.address))

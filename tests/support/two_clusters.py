@@ -41,7 +41,7 @@ class Traffic:
         self._read = directory / "read.txt"
         north, south = ([*world.key("link"), "--tower", world.tower(one)] for one in (0, 3))
         with self._read.open("wb") as output:
-            consumer = dafka("consume", "orders", *south, stdout=output)
+            consumer = dafka("consume", "orders", "--from-beginning", *south, stdout=output)
         stack.callback(end, consumer)
         self._producer = dafka("produce", "orders", *north, stdin=subprocess.PIPE)
         stack.callback(end, self._producer)

@@ -14,7 +14,14 @@ from dafka.schemas.entries import (
     Version,
     VersionKey,
 )
-from dafka.schemas.state import CLUSTERS_MAX, EPOCH_MAX, State, id_range, next_epoch
+from dafka.schemas.state import (
+    CLUSTERS_MAX,
+    EPOCH_MAX,
+    State,
+    id_range,
+    next_epoch,
+    promotion_epoch,
+)
 from topology.naming_rules import REGISTRIES_ID_MAX
 
 NUMBERS = st.integers(1, CLUSTERS_MAX)
@@ -33,6 +40,13 @@ def test_two_clusters_never_open_the_same_epoch_whatever_they_know(here, there, 
 @given(KNOWN, NUMBERS)
 def test_no_epoch_of_a_cluster_is_left_out(known, number):
     assert next_epoch(known, number) <= known + CLUSTERS_MAX
+
+
+@given(KNOWN, NUMBERS, NUMBERS)
+def test_who_is_made_the_primary_outdoes_claims_that_are_on_their_way(known, chosen, before):
+    """What its registries knew as they began was no more; one of them may have heard of another."""
+    first = next_epoch(known, before)
+    assert promotion_epoch(known, chosen) > next_epoch(first, before)
 
 
 def test_the_first_epoch_of_the_first_cluster_begins_with_id_1():

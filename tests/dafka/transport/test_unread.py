@@ -88,9 +88,12 @@ def test_after_an_answer_was_dropped_no_other_like_it_is_made_in_vain(bound, pee
         unread.send("one", (b"one", MIB))
     assert unread.room("other") >= 1 << 20
     assert unread.send("one", (b"one", b"small"))
-    while not unread.room("one"):
-        assert one.poll(5_000), "it has read all, and there is room"
-        one.recv()
+    deadline = 100
+    while not unread.room("one") and deadline:
+        deadline -= 1
+        if one.poll(50):  # what was read last may be given back a moment later
+            one.recv()
+    assert deadline, "it has read all, and there is room"
 
 
 def test_small_answers_are_not_counted(bound, peer):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
-from dafka.schemas.state import CLUSTERS_MAX, LEAP, next_epoch
+from dafka.schemas.state import CLUSTERS_MAX, LEAP, next_epoch, promotion_epoch
 from distributor.errors import CommandError, PlanError
 from distributor.schemas.promotion import FENCES_MAX, promote
 
@@ -12,7 +12,7 @@ def test_the_new_primary_has_everything_and_the_old_one_is_read_only(world, avro
     assert world.register("c1", "orders", avro("int")) == 1
     done = promote(world.sites("c2"), "c2")
     assert (done.cluster, done.before, done.copied, done.silent) == ("c2", "c1", 2, ())
-    assert done.epoch == next_epoch(1, 2)
+    assert done.epoch == promotion_epoch(1, 2)
     assert world.register("c1", "late", avro("long")) is None
     assert world.register("c2", "orders", avro("int")) == 1, "known there, before any copying"
     assert world.register("c2", "new", avro("long")) is not None
