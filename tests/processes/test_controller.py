@@ -148,7 +148,8 @@ class Crowd:
         self._stack, self._world = stack, world
         self._read = directory / "read.txt"
         with self._read.open("wb") as output:
-            consumer = dafka("consume", "orders", "--tower", world.tower(3), stdout=output)
+            words = ["consume", "orders", "--from-beginning", "--tower", world.tower(3)]
+            consumer = dafka(*words, stdout=output)
         stack.callback(end, consumer)
         self._producers = []
         self.rounds = []
