@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _WAITING_MAX = 512
 """Connections that the kernel has accepted and we have not."""
 
+_ACCEPT_TURNS = 3
+"""Turns of the loop after which whoever asyncio has accepted has been handed to us."""
+
 _LOOK_S = 0.25
 """How often it is looked who is too slow, or has gone."""
 
@@ -105,6 +108,7 @@ class GatewayServer:
         if self._server is None or self._looking is None:
             return
         self._stopped = True
+        await self._accepted(self._server)
         self._server.close()
         self._looking.cancel()
         for connection in self._connections.values():
@@ -113,6 +117,14 @@ class GatewayServer:
         for connection in self._connections.values():
             connection.kill()
         await self._ended(None)
+
+    @staticmethod
+    async def _accepted(server: asyncio.Server) -> None:
+        """Accept nobody more. Of whom it accepts when it is closed, asyncio forgets the socket."""
+        for listening in server.sockets:
+            asyncio.get_running_loop().remove_reader(listening)
+        for _ in range(_ACCEPT_TURNS):
+            await asyncio.sleep(0)
 
     async def _ended(self, timeout_s: float | None) -> None:
         if self._connections:

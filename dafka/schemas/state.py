@@ -42,7 +42,7 @@ EPOCH_MAX = (1 << 31) // IDS_PER_EPOCH
 LEAP = 64 * CLUSTERS_MAX
 """Epochs passed over where the primary cannot be asked how many it has opened meanwhile."""
 
-ROUNDS = 4
+CLAIMS_UNHEARD = 4
 """How many epochs of its own the primary of before may be about to open unheard."""
 
 
@@ -62,7 +62,7 @@ def promotion_epoch(known: int, number: int) -> int:
     The registries of the primary of before may be about to open epochs, above what they knew: one
     each, and one above that where only some stores had the first. These must not come out above.
     """
-    return next_epoch(known + ROUNDS * CLUSTERS_MAX, number)
+    return next_epoch(known + CLAIMS_UNHEARD * CLUSTERS_MAX, number)
 
 
 def id_range(epoch: int) -> range:

@@ -130,10 +130,8 @@ def wait(
     lacks = sum(one.lacks or 0 for one in found)
     if json_lines:
         clusters = [fields_of(one) for one in found]
-        print_json(
-            {"everywhere": not (lacks or silent), "after_s": round(seconds, 3)}
-            | {"clusters": clusters}
-        )
+        everywhere = not (lacks or silent)
+        print_json({"everywhere": everywhere, "after_s": round(seconds, 3), "clusters": clusters})
     elif lacks or silent:
         open_console().print(table(AWAITED, found, f"not everywhere after {seconds:.1f} s"))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import subprocess
+import sys
 from contextlib import ExitStack
 from urllib.request import urlopen
 
@@ -63,16 +64,16 @@ class Controlled:
         return [*map(str, [*words, folder / f"{role}.key", authority, folder / "ca.pem"])]
 
     def tell(self):
-        """Log what replicas and controllers show, for whoever has to find out what went wrong."""
-        for place in (*(f"{one}/metrics" for one in self.replicas), *self._shows):
-            page = place if "/" in place else f"{place}/controller"
+        """Say what replicas and controllers show, for whoever has to find out what went wrong."""
+        pages = [f"{one}/metrics" for one in self.replicas]
+        for page in (*pages, *(f"{one}/controller" for one in self._shows)):
             try:
                 with urlopen(f"http://{page}", timeout=2) as shown:
-                    lines = shown.read().decode().splitlines()
+                    told = shown.read().decode()
             except OSError as error:
-                lines = [str(error)]
-            told = [one for one in lines if page != place or one.startswith("distributor_replica")]
-            log.info("%s: %s", page, " | ".join(told))
+                told = str(error)
+            lines = [one for one in told.splitlines() if not one.startswith("#")]
+            sys.stdout.write(f"{page}: {' | '.join(lines)}\n")
 
     def flows(self, metrics, status, kind="records"):
         """How many flows of a replica do something."""

@@ -517,6 +517,29 @@ def test_at_the_end_who_has_only_just_come_is_let_go(gateway):
     assert gateway.call(come()) == b""
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_at_the_end_who_is_being_accepted_is_let_go(gateway, turns):
+    """However far asyncio has come with it."""
+
+    async def come():
+        opening = asyncio.create_task(asyncio.open_connection("127.0.0.1", gateway.port))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await gateway.server.stop()
+        try:
+            reader, writer = await opening
+        except ConnectionError:
+            return b""
+        try:
+            return await asyncio.wait_for(reader.read(), 10)
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+    assert gateway.call(come()) == b""
+
+
 def test_at_the_end_what_takes_too_long_is_not_waited_for():
     with served(ServerSettings(stop_s=0.1), store_s=3_600) as gateway, gateway.client() as client:
         gateway.create("orders")
