@@ -170,10 +170,17 @@ async function trace(name) {
 
 /* ---- what every look tells ---- */
 
+/** States in which a link copies nothing, and nobody has asked for that. */
+const ILL = ["no answer", "silent", "stuck", "unwritten"];
+
 function linkState(link) {
   if (link.error) return ["bad", link.error];
   const stopped = link.diverged + link.overtaken + link.refused;
   if (stopped) return ["bad", `does not copy ${plural(stopped, "partition")}`];
+  if (!["", "serving"].includes(link.state)) {
+    const why = link.waits_for && `: waits for ${link.waits_for}`;
+    return [ILL.includes(link.state) ? "bad" : "warn", link.state + why];
+  }
   if (link.lag_seconds > LATE_S) return ["warn", "late"];
   return ["ok", link.lag_records ? "catching up" : "in step"];
 }
@@ -212,7 +219,7 @@ function show(look) {
   const troubles = [
     down && `${plural(down, "cluster")} without answer`,
     bad && `${plural(bad, "link")} in trouble`,
-    late && `${plural(late, "link")} late`,
+    late && `${plural(late, "link")} late or at rest`,
     sick && `${plural(sick, "process")} not well`,
   ].filter(Boolean);
   $("summary").dataset.state = down || bad ? "bad" : troubles.length ? "warn" : "ok";

@@ -16,7 +16,7 @@ from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
 from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
-from distributor.operations.status import LinkStatus, Status
+from distributor.operations.status import ILL, LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 from tests.support.certificates import write_web
 from topology import plan
@@ -149,6 +149,21 @@ def test_a_comparison_names_what_differs_as_text(pair, make_batch, show):
         expect(page.locator("#compared")).to_contain_text("Different at")
     assert page.locator("img").count() == 1
     assert page.evaluate("window.hacked") is None
+
+
+def test_a_link_that_is_ill_or_at_rest_is_shown_so(make_pair, monkeypatch, show):
+    ill = LinkStatus("c1", "c2", 1, state="stuck", waits_for="c2")
+    rows = [ill, LinkStatus("c2", "c1", 1, state="drained")]
+    monkeypatch.setattr(watcher, "status_of", lambda *_: Status([], rows))
+    pair = make_pair()
+    with pair.running():
+        page = show(state="bad")
+        first, second = page.locator("#links tbody tr").all()
+        expect(first.locator("[data-state=bad]")).to_have_text("stuck: waits for c2")
+        expect(second.locator("[data-state=warn]")).to_have_text("drained")
+        for state in ILL:
+            rows[0] = replace(ill, state=state, waits_for="")
+            expect(first.locator("[data-state=bad]")).to_have_text(state)
 
 
 def test_equal_clusters_are_said_to_be(running, show):
