@@ -146,6 +146,17 @@ def test_docker_compose_takes_the_file():
     assert "tcp://dafka-1.example:5556" in told
 
 
+def test_one_of_two_profiles_is_chosen_for_what_copies():
+    """Of a controlled cluster distributors are refused; without replicas nothing else copies."""
+    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    profiles = {name: service.get("profiles") for name, service in services.items()}
+    always = dict.fromkeys(("tower", "store", "registry", "gateway"))
+    levels = {key: ["levels"] for key in ("schemas", "level-1", "level-3")}
+    controlled = {key: ["controlled"] for key in ("replica", "controller")}
+    assert profiles == always | levels | controlled
+    assert "\nCOMPOSE_PROFILES=levels\n" in (DEPLOY / "example.env").read_text()
+
+
 @pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
 def test_kubernetes_takes_the_manifests(manifest):
     documents = list(yaml.safe_load_all(manifest.read_text()))
