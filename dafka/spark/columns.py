@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
+    IntegralType,
     LongType,
     StringType,
     StructField,
@@ -109,18 +110,20 @@ WRITABLE: dict[str, tuple[DataType, ...]] = {
 
 
 def check_rows(schema: StructType, *, topic: str | None) -> None:
-    """Check the columns of rows that are to be written.
+    """Check the columns of rows that are to be written. Others are left out, as Kafka's sink does.
 
     Raises:
-        MisuseError: One cannot be written, or one that is needed is missing.
+        MisuseError: One is of a type that cannot be written, or one that is needed is missing.
     """
     for field in schema.fields:
         kinds = WRITABLE.get(field.name)
-        if kinds is None:
+        if field.name == "partition" and isinstance(field.dataType, IntegralType):
             raise MisuseError(
-                f"column {field.name!r} cannot be written: select some of "
-                f"{', '.join(map(repr, WRITABLE))}"
+                "column 'partition' cannot be written: rows go to partitions of the job's own; "
+                "leave it out"
             )
+        if kinds is None:
+            continue
         if field.dataType.simpleString() not in {kind.simpleString() for kind in kinds}:
             raise MisuseError(
                 f"column {field.name!r} must be "

@@ -33,6 +33,7 @@ from dafka.errors import MisuseError, NotStoredError, QueryError, RecordError
 from dafka.model import Batch, Partition, checked_topic
 from dafka.process.clock import wall_ms
 from dafka.records.envelope import Envelope, stamped, unpack
+from dafka.spark.columns import WRITABLE
 from dafka.spark.resume import check_tasks
 from dafka.spark.task_log import Attempt, TopicLog, mirror_of
 from dafka.wire.primitives import text
@@ -150,7 +151,7 @@ def write(
     logs: dict[str, TopicLog] = {}
     try:
         for table in tables:
-            for topic, part in by_topic(table, options.topic):
+            for topic, part in by_topic(_writable(table), options.topic):
                 log = logs.get(topic)
                 if log is None:
                     log = logs[topic] = TopicLog(mirror, options, attempt, topic)
@@ -169,6 +170,11 @@ def write(
     for log in logs.values():
         log.check()
     return tuple(logs)
+
+
+def _writable(table: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that a record is made of."""
+    return table.select([name for name in table.schema.names if name in WRITABLE])
 
 
 def by_topic(table: pa.RecordBatch, default: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:

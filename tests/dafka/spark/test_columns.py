@@ -122,7 +122,7 @@ def test_rows_that_can_be_written():
 @pytest.mark.parametrize(
     ("name", "kind", "complaint"),
     [
-        ("offset", "long", "column 'offset' cannot be written: select some of 'topic', 'key'"),
+        ("partition", "integer", "column 'partition' cannot be written: rows go to partitions of"),
         ("key", "long", "column 'key' must be binary or string, not bigint"),
         ("topic", "string", "a column 'value' is needed"),
         ("value", "string", "a column 'topic' or the option 'topic' is needed"),
