@@ -151,6 +151,7 @@ def _stream(spark: SparkSession, options: dict[str, str], per_trigger: int) -> t
     with scratch() as checkpoint:
         rows = (
             spark.readStream.format("dafka")
+            .option("startingOffsets", "earliest")
             .options(**options, subscribe="bench", maxOffsetsPerTrigger=per_trigger)
             .load()
         )

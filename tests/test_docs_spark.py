@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -14,7 +15,13 @@ from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
 from dafka.spark import session
 from dafka.spark.columns import TYPES, WRITABLE
-from dafka.spark.options import RECORDS_PER_TASK, SINK_OPTIONS, SOURCE_OPTIONS
+from dafka.spark.options import (
+    RECORDS_PER_TASK,
+    SINK_OPTIONS,
+    SOURCE_OPTIONS,
+    sink_options,
+    source_options,
+)
 
 PAGE = (Path(__file__).parent.parent / "docs" / "spark.md").read_text()
 SOURCE, SINK = PAGE.partition("## Source")[2].split("## Sink")
@@ -27,11 +34,83 @@ def options_in(text):
 
 def test_options_and_columns():
     assert options_in(SOURCE) == set(SOURCE_OPTIONS)
-    assert options_in(SINK.partition("## Links")[0]) == set(SINK_OPTIONS)
+    assert options_in(SINK.partition("## Jobs")[0]) == set(SINK_OPTIONS)
     assert str(RECORDS_PER_TASK) in SOURCE
     columns = SOURCE.partition("Columns:")[2]
     assert all(f"`{name}`" in columns for name in TYPES)
     assert all(f"`{name}`" in SINK for name in WRITABLE)
+
+
+KAFKA = PAGE.partition("## Jobs that were written for Kafka")[2].partition("## Links")[0]
+"""What it says of each option of Spark's Kafka source and sink."""
+
+SAID = {
+    "subscribe": "orders",
+    "subscribePattern": "o.*",
+    "assign": '{"orders": ["AB"]}',
+    "startingOffsets": "earliest",
+    "endingOffsets": "latest",
+    "startingTimestamp": "5",
+    "startingOffsetsByTimestamp": '{"orders": {"AB": 5}}',
+    "startingOffsetsByTimestampStrategy": "error",
+    "endingTimestamp": "5",
+    "endingOffsetsByTimestamp": '{"orders": {"AB": 5}}',
+    "failOnDataLoss": "false",
+    "includeHeaders": "true",
+    "maxOffsetsPerTrigger": "5",
+    "minOffsetsPerTrigger": "5",
+    "maxTriggerDelay": "5m",
+    "minPartitions": "5",
+    "maxRecordsPerPartition": "5",
+    "kafkaConsumer.pollTimeoutMs": "5",
+    "fetchOffset.numRetries": "5",
+    "fetchOffset.retryIntervalMs": "5",
+    "groupIdPrefix": "job",
+    "kafka.group.id": "job",
+    "kafka.max.partition.fetch.bytes": "5",
+    "kafka.bootstrap.servers": "localhost:9092",
+    "kafka.security.protocol": "SASL_SSL",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.ssl.truststore.location": "/x",
+}
+"""All of them, as Spark documents them, with something that one may say."""
+
+SAME = [name for name in SAID if name in SOURCE_OPTIONS]
+REFUSED = [name for name in SAID if name.startswith(("kafka.bootstrap", "kafka.s"))]
+PASSED = [name for name in SAID if name not in (*SAME, *REFUSED)]
+SELECTING = ("subscribe", "subscribePattern", "assign")
+ONE_WAY = {"servers": "tcp://127.0.0.1:5558", "subscribe": "orders"}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_every_option_of_kafka_has_its_row(name):
+    family = re.sub(r"^(kafka\.(?:security|sasl|ssl))\..*|^kafka\.max.*", r"\1", name)
+    written = {"": "`kafka.*` else"}.get(family, f"`{family}.*`" if family != name else f"`{name}`")
+    (row,) = (line for line in KAFKA.splitlines() if line.startswith("|") and written in line)
+    said = row.split("|")[2].strip()
+    kind = "the same" if name in SAME else "refused" if name in REFUSED else "passed over"
+    assert said.startswith(kind)
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_is_said_to_be_the_same_is_taken(name):
+    given = {"servers": ONE_WAY["servers"]} if name in SELECTING else ONE_WAY
+    assert source_options({**given, name: SAID[name]})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_said_to_be_refused_is(name):
+    with pytest.raises(MisuseError, match=re.escape(f"option '{name}'")):
+        source_options({**ONE_WAY, name: SAID[name]})
+
+
+@pytest.mark.parametrize("name", PASSED)
+def test_what_is_said_to_be_passed_over_is_with_a_warning(name, caplog):
+    with_it = source_options({**ONE_WAY, name: SAID[name]}, stream=True)
+    assert with_it == source_options(ONE_WAY, stream=True)
+    assert name.lower() in caplog.text
+    sink = {"servers": ONE_WAY["servers"], "towers": ONE_WAY["servers"]}
+    assert sink_options({**sink, name: SAID[name]}, stream=True) == sink_options(sink, stream=True)
 
 
 @pytest.mark.slow

@@ -8,19 +8,30 @@ How a job's processes prove who they are: key files on every machine that runs a
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, credentials_in
 from dafka.errors import MisuseError
-from dafka.model import Endpoint, Partition, checked_topic
+from dafka.model import checked_topic
+from dafka.spark.bounds import (
+    FROM_THE_BEGINNING,
+    NUMBER_MAX,
+    TO_THE_END,
+    Bound,
+    TopicSelection,
+    assigned,
+    bound_of,
+    by_partition,
+)
+from dafka.spark.given import Given
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+
+    from dafka.model import Partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +66,13 @@ class ClusterOptions:
 
 
 SOURCE_OPTIONS = (
-    *("servers", "towers", "access", "key", "insecure", "subscribe", "subscribePattern"),
-    *("startingOffsets", "endingOffsets", "startingTimestamp"),
-    *("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition"),
+    *("servers", "towers", "access", "key", "insecure"),
+    *("subscribe", "subscribePattern", "assign"),
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+    "startingOffsetsByTimestampStrategy",
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    *("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
+    *("minPartitions", "maxRecordsPerPartition"),
     *("failOnDataLoss", "includeHeaders"),
 )
 """What a source understands; `towers` it does not need, but the same options fit a sink."""
@@ -78,46 +93,8 @@ RECORDS_PER_TASK = 250_000
 """Records one task reads if nothing else is said: a quarter of a second's work, several times what
 a task costs."""
 
-_LATEST, _EARLIEST = -1, -2
-"""How Spark's Kafka source writes the two in its JSON."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicSelection:
-    """Which topics are read: the ones named, or those whose whole name matches."""
-
-    names: tuple[str, ...] = ()
-    pattern: str | None = None
-
-    def wants(self, topic: str) -> bool:
-        """Whether `topic` is read."""
-        if self.pattern is not None:
-            return re.fullmatch(self.pattern, topic) is not None
-        return topic in self.names
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """Where reading begins or ends.
-
-    Attributes:
-        latest: At the end of what there is, not at its beginning.
-        timestamp_ms: At the first record of this time or later; to be settled by asking.
-        sequences: For some partitions, the sequence itself, or `_LATEST` or `_EARLIEST`.
-    """
-
-    latest: bool = False
-    timestamp_ms: int | None = None
-    sequences: Mapping[Partition, int] = field(default_factory=dict)
-
-    def of(self, partition: Partition, there: range) -> int:
-        """The sequence this means for a partition that holds `there`."""
-        sequence = self.sequences.get(partition, _LATEST if self.latest else _EARLIEST)
-        if sequence == _LATEST:
-            return there.stop
-        if sequence != _EARLIEST:
-            return sequence
-        return there.start
+TRIGGER_DELAY_MS = 15 * 60 * 1_000
+"""How long a stream waits at most for `minOffsetsPerTrigger`, if nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +107,8 @@ class SourceOptions:
         starting: Where reading begins.
         ending: Where a batch ends.
         records_per_trigger: At most so many records in a micro-batch.
+        records_per_trigger_min: At least so many, unless it would be waited for too long.
+        trigger_delay_ms: How long.
         tasks_min: At least so many tasks, as far as there are records.
         records_per_task: At most so many records in one task.
         fail_on_data_loss: Whether records that are gone end the query, or are passed over.
@@ -138,9 +117,11 @@ class SourceOptions:
 
     cluster: ClusterOptions
     topics: TopicSelection
-    starting: Bound = Bound()
-    ending: Bound = Bound(latest=True)
+    starting: Bound = FROM_THE_BEGINNING
+    ending: Bound = TO_THE_END
     records_per_trigger: int | None = None
+    records_per_trigger_min: int | None = None
+    trigger_delay_ms: int = TRIGGER_DELAY_MS
     tasks_min: int = 1
     records_per_task: int = RECORDS_PER_TASK
     fail_on_data_loss: bool = True
@@ -160,18 +141,28 @@ def source_options(
     Raises:
         MisuseError: One cannot be used; the message names it and says what is allowed.
     """
-    given = _Given(options)
-    given.check_names((*also, *SOURCE_OPTIONS))
+    given = Given(options)
+    given.check_names((*also, *SOURCE_OPTIONS), told=stream is not None)
     if stream is False:
-        given.refuse("maxOffsetsPerTrigger", "a batch has no triggers")
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"):
+            given.refuse(name, "a batch has no triggers")
     if stream is True:
-        given.refuse("endingOffsets", "a stream has no end")
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            given.refuse(name, "a stream has no end")
+    most, least = given.number("maxOffsetsPerTrigger"), given.number("minOffsetsPerTrigger")
+    if most is not None and least is not None and least > most:
+        raise MisuseError(
+            f"option 'minOffsetsPerTrigger' must be at most 'maxOffsetsPerTrigger', {most}: {least}"
+        )
+    delay_ms = given.duration_ms("maxTriggerDelay")
     return SourceOptions(
         cluster=_cluster(given),
         topics=_topics(given),
-        starting=_starting(given),
-        ending=_bound(given, "endingOffsets", Bound(latest=True), "latest"),
-        records_per_trigger=given.number("maxOffsetsPerTrigger"),
+        starting=_starting(given, stream=stream is True),
+        ending=_ending(given),
+        records_per_trigger=most,
+        records_per_trigger_min=least,
+        trigger_delay_ms=TRIGGER_DELAY_MS if delay_ms is None else delay_ms,
         tasks_min=given.number("minPartitions") or 1,
         records_per_task=given.number("maxRecordsPerPartition") or RECORDS_PER_TASK,
         fail_on_data_loss=given.flag("failOnDataLoss", default=True),
@@ -220,8 +211,10 @@ def sink_options(
     Raises:
         MisuseError: One cannot be used; the message names it and says what is allowed.
     """
-    given = _Given(options)
-    given.check_names((*also, *(COPYING_OPTIONS if copying else SINK_OPTIONS), *SPARKS_OWN))
+    given = Given(options)
+    given.check_names(
+        (*also, *(COPYING_OPTIONS if copying else SINK_OPTIONS), *SPARKS_OWN), told=True
+    )
     if stream:
         given.refuse("runId", "a stream's own id does it")
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
@@ -243,56 +236,7 @@ def sink_options(
     )
 
 
-class _Given:
-    """Options as the user gave them."""
-
-    def __init__(self, options: Mapping[str, str]) -> None:
-        self._options = {name.lower(): value for name, value in options.items()}
-
-    def check_names(self, known: Iterable[str]) -> None:
-        names = {name.lower(): name for name in known}
-        for name in self._options:
-            if name not in names:
-                near = get_close_matches(name, names, 1)
-                hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it;"
-                raise MisuseError(
-                    f"unknown option {name!r}: {hint} known are {', '.join(names.values())}"
-                )
-
-    def text(self, name: str) -> str | None:
-        return self._options.get(name.lower())
-
-    def refuse(self, name: str, reason: str) -> None:
-        if self.text(name) is not None:
-            raise MisuseError(f"option {name!r} cannot be used here: {reason}")
-
-    def endpoints(self, name: str) -> tuple[str, ...]:
-        text = self.text(name)
-        if not text:
-            raise MisuseError(f"option {name!r} is needed: tcp://HOST:PORT, or several with commas")
-        try:
-            return tuple(str(Endpoint.parse(part.strip())) for part in text.split(","))
-        except MisuseError as error:
-            raise MisuseError(f"option {name!r}: {error}") from error
-
-    def number(self, name: str) -> int | None:
-        text = self.text(name)
-        if text is None:
-            return None
-        if not text.isascii() or not text.isdigit() or not 0 < int(text) < 1 << 63:
-            raise MisuseError(f"option {name!r} must be a whole number above 0, got {text!r}")
-        return int(text)
-
-    def flag(self, name: str, *, default: bool) -> bool:
-        text = self.text(name)
-        if text is None:
-            return default
-        if text.lower() not in ("true", "false"):
-            raise MisuseError(f"option {name!r} must be true or false, got {text!r}")
-        return text.lower() == "true"
-
-
-def _cluster(given: _Given) -> ClusterOptions:
+def _cluster(given: Given) -> ClusterOptions:
     access, key = given.text("access"), given.text("key")
     if (access is None) != (key is None):
         raise MisuseError("the options 'access' and 'key' (files) go together")
@@ -304,23 +248,29 @@ def _cluster(given: _Given) -> ClusterOptions:
     )
 
 
-def _topics(given: _Given) -> TopicSelection:
-    names, pattern = given.text("subscribe"), given.text("subscribePattern")
-    if (names is None) == (pattern is None):
+def _topics(given: Given) -> TopicSelection:
+    options = ("subscribe", "subscribePattern", "assign")
+    said = [name for name in options if given.text(name) is not None]
+    if len(said) != 1:
         raise MisuseError(
-            "one of the options 'subscribe' (topics, with commas) and 'subscribePattern' "
-            "(a regular expression) is needed, and not both"
+            "one of the options 'subscribe' (topics, with commas), 'subscribePattern' (a regular "
+            "expression) and 'assign' (partitions, JSON) is needed, and not two"
         )
-    if pattern is not None:
+    (name,) = said
+    text = given.text(name) or ""
+    if name == "subscribePattern":
         try:
-            re.compile(pattern)
+            re.compile(text)
         except re.error as error:
             raise MisuseError(
-                f"option 'subscribePattern' is no regular expression: {pattern!r}: {error}"
+                f"option 'subscribePattern' is no regular expression: {text!r}: {error}"
             ) from error
-        return TopicSelection(pattern=pattern)
-    assert names is not None
-    return TopicSelection(tuple(_checked("subscribe", name.strip()) for name in names.split(",")))
+        return TopicSelection(pattern=text)
+    if name == "assign":
+        partitions = assigned(name, text)
+        topics = sorted({_checked(name, partition.topic) for partition in partitions})
+        return TopicSelection(tuple(topics), partitions=partitions)
+    return TopicSelection(tuple(_checked(name, one.strip()) for one in text.split(",")))
 
 
 def _checked(option: str, topic: str) -> str:
@@ -330,49 +280,52 @@ def _checked(option: str, topic: str) -> str:
         raise MisuseError(f"option {option!r}: {error}") from error
 
 
-def _starting(given: _Given) -> Bound:
-    text = given.text("startingTimestamp")
+def _starting(given: Given, *, stream: bool) -> Bound:
+    """Where reading begins: a stream, as Spark's Kafka source, with what comes from now on."""
+    strict = _strict(given)
+    bound = _by_time(given, "starting", latest=False, strict=strict)
+    text = given.text("startingOffsets")
+    if bound is not None:
+        return bound
     if text is None:
-        return _bound(given, "startingOffsets", Bound(), "earliest", "latest")
-    given.refuse("startingOffsets", "'startingTimestamp' says where to begin")
-    if not text.isascii() or not text.isdigit() or int(text) >= 1 << 63:
-        raise MisuseError(
-            f"option 'startingTimestamp' must be milliseconds since 1970, got {text!r}"
-        )
-    return Bound(timestamp_ms=int(text))
+        return Bound(latest=stream)
+    return bound_of("startingOffsets", text, ("earliest", "latest"), latest=False)
 
 
-def _bound(given: _Given, name: str, default: Bound, *words: str) -> Bound:
-    text = given.text(name)
+def _ending(given: Given) -> Bound:
+    bound = _by_time(given, "ending", latest=True, strict=False)
+    text = given.text("endingOffsets")
+    if bound is not None:
+        return bound
     if text is None:
-        return default
-    if text.lower() in words:
-        return Bound(latest=text.lower() == "latest")
-    special = (_LATEST, _EARLIEST) if "earliest" in words else (_LATEST,)
-    return Bound(default.latest, sequences=_sequences(name, text, words, special))
+        return TO_THE_END
+    return bound_of("endingOffsets", text, ("latest",), latest=True)
 
 
-def _log_starts(given: _Given) -> dict[Partition, int]:
+def _by_time(given: Given, edge: str, *, latest: bool, strict: bool) -> Bound | None:
+    """Where reading begins or ends by time, if options say it so; more than one is refused."""
+    names = [f"{edge}{kind}" for kind in ("Timestamp", "OffsetsByTimestamp", "Offsets")]
+    said = [name for name in names if given.text(name) is not None]
+    if len(said) > 1:
+        given.refuse(said[1], f"{said[0]!r} says where to {'end' if latest else 'begin'}")
+    if not said or said[0] == names[-1]:
+        return None
+    text = given.text(said[0]) or ""
+    if said[0] == names[0]:
+        if not text.isascii() or not text.isdigit() or int(text) > NUMBER_MAX:
+            raise MisuseError(f"option {names[0]!r} must be milliseconds since 1970, got {text!r}")
+        return Bound(latest, timestamp_ms=int(text), strict=strict)
+    return Bound(latest, timestamps=by_partition(said[0], text), strict=strict)
+
+
+def _strict(given: Given) -> bool:
+    name = "startingOffsetsByTimestampStrategy"
+    text = (given.text(name) or "latest").lower()
+    if text not in ("error", "latest"):
+        raise MisuseError(f"option {name!r} must be 'error' or 'latest', got {text!r}")
+    return text == "error"
+
+
+def _log_starts(given: Given) -> dict[Partition, int]:
     text = given.text("logStarts")
-    return {} if text is None else _sequences("logStarts", text, (), ())
-
-
-def _sequences(
-    name: str, text: str, words: Sequence[str], special: tuple[int, ...]
-) -> dict[Partition, int]:
-    allowed = " or ".join([*map(repr, words), '\'{"TOPIC": {"PARTITION": SEQUENCE}}\''])
-    try:
-        return {
-            Partition(topic, address): _sequence(sequence, special)
-            for topic, addresses in json.loads(text).items()
-            for address, sequence in addresses.items()
-        }
-    except (ValueError, AttributeError, RecursionError) as error:
-        raise MisuseError(f"option {name!r} must be {allowed}, got {text!r}: {error}") from error
-
-
-def _sequence(value: object, special: tuple[int, ...]) -> int:
-    if type(value) is int and (0 <= value < 1 << 63 or value in special):
-        return value
-    words = f" (or {' or '.join(map(str, special))})" if special else ""
-    raise ValueError(f"a sequence is a number from 0 on{words}, not {value!r}")
+    return {} if text is None else by_partition("logStarts", text)

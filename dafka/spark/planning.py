@@ -32,7 +32,7 @@ from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
-from dafka.spark.options import Bound
+from dafka.spark.bounds import Bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dafka.model import Batch
     from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
-    from dafka.spark.options import TopicSelection
+    from dafka.spark.bounds import TopicSelection
 
 
 T = TypeVar("T")
@@ -339,14 +339,22 @@ class RangeReader:
 
         Raises:
             QueryError: No store answers.
+            MisuseError: A partition has none, and that is not to be passed over.
         """
-        if bound.timestamp_ms is None:
-            return bound
-        sequences = {
-            partition: self._find(partition, bound.timestamp_ms, kept.stop)
-            for partition, kept in there.items()
-        }
-        return Bound(sequences=sequences)
+        sequences = dict(bound.sequences)
+        for partition, kept in there.items():
+            timestamp_ms = bound.time_of(partition)
+            if timestamp_ms is None:
+                continue
+            found = self._find(partition, timestamp_ms)
+            if found is None and bound.strict:
+                raise MisuseError(
+                    f"partition {partition.address!r} of topic {partition.topic!r} has no record "
+                    f"as late as {timestamp_ms}: with the option "
+                    "startingOffsetsByTimestampStrategy=latest reading begins after what it has"
+                )
+            sequences[partition] = kept.stop if found is None else found
+        return Bound(bound.latest, sequences=sequences)
 
     def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
         """Yield the batches that hold a range, many at a time.
@@ -388,7 +396,7 @@ class RangeReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _find(self, partition: Partition, timestamp_ms: int, otherwise: int) -> int:
+    def _find(self, partition: Partition, timestamp_ms: int) -> int | None:
         answers = self._stores.all(lambda store: store.find(partition, timestamp_ms))
         found = [sequence for sequence in answers.given.values() if sequence is not None]
         if found:
@@ -396,7 +404,7 @@ class RangeReader:
         if answers.failure is not None:
             # That very store may have some.
             raise answers.failure
-        return otherwise
+        return None
 
     def _next_kept(self, partition: Partition, at: int) -> tuple[int, bool]:
         """The first sequence behind `at` that a store keeps, where none has `at` any more.
@@ -439,7 +447,7 @@ class RangeReader:
                 raise failure
             for ranges in answers.given.values():
                 for partition, kept in ranges.items():
-                    if topics.wants(partition.topic):
+                    if topics.takes(partition):
                         known = found.get(partition, kept)
                         found[partition] = range(
                             min(known.start, kept.start), max(known.stop, kept.stop)

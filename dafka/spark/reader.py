@@ -6,6 +6,7 @@ Filters that say which ranges to read need not be applied to rows.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import (
@@ -29,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 
 from dafka.errors import MisuseError
 from dafka.limits import SPARK_FORGOTTEN_MAX
+from dafka.process.clock import CLOCK
 from dafka.spark.columns import shown
 from dafka.spark.planning import Progress, Range, RangeReader, patiently
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
 
     from dafka.model import Partition
+    from dafka.process.clock import Clock
     from dafka.spark.options import SourceOptions
     from dafka.spark.planning import TaskRanges
     from dafka.spark.rows import RowReader
@@ -101,10 +104,11 @@ def planned(stores: RangeReader, options: SourceOptions) -> list[Range]:
                 f"{partition.topic!r} ends at {there.stop}, before {asked}"
             )
     starting = stores.settled(options.starting, found)
+    ending = stores.settled(options.ending, found)
     ranges: list[Range] = []
     for partition, there in sorted(found.items()):
         start = starting.of(partition, there)
-        end = options.ending.of(partition, there)
+        end = ending.of(partition, there)
         ranges.append(Range(partition, start, end))
     return ranges
 
@@ -194,14 +198,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows: What is read.
         forgotten_max: Of how many partitions that no store lists any more it is kept where they
             go on.
+        clock: What time it is.
     """
 
     def __init__(
-        self, options: SourceOptions, rows: RowReader, forgotten_max: int = SPARK_FORGOTTEN_MAX
+        self,
+        options: SourceOptions,
+        rows: RowReader,
+        forgotten_max: int = SPARK_FORGOTTEN_MAX,
+        clock: Clock = CLOCK,
     ) -> None:
         self._options = options
         self._rows = rows
         self._forgotten_max = forgotten_max
+        self._clock = clock
+        self._planned_s = -inf
+        """When the last micro-batch was planned. After a restart nothing is waited for: how long it
+        took nobody knows."""
         self._last: dict[Partition, range] | None = None
         """What there was when a run over everything available began."""
 
@@ -223,8 +236,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         progress = Progress.of_json(start)
         following = self._patiently(lambda stores: self._after(stores, progress, records))
-        if following is progress:
+        if following is progress or self._waits_for_more(progress, following):
             return start
+        self._planned_s = self._clock.seconds()
         deal = (self._options.tasks_min, self._options.records_per_task)
         return replace(following, deal=deal).as_json()
 
@@ -251,6 +265,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Task)
         yield from self._rows.read(partition.ranges, self._options)
 
+    def _waits_for_more(self, progress: Progress, following: Progress) -> bool:
+        """Whether there is less than a micro-batch is to have, and that may still come."""
+        least = self._options.records_per_trigger_min
+        if least is None or not progress.begun or self._last is not None:
+            return False
+        late_s = self._planned_s + self._options.trigger_delay_ms / 1_000
+        records = sum(one.records for one in progress.ranges_to(following))
+        return records < least and self._clock.seconds() < late_s
+
     def _there(self, stores: RangeReader) -> dict[Partition, range]:
         return self._available(stores.there(self._options.topics))
 
@@ -269,8 +292,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         starting = self._options.starting
         if not progress.begun:
             starting = stores.settled(starting, there)
-        wants = self._options.topics.wants
-        unlisted = [one for one in progress.nexts if one not in listed and wants(one.topic)]
+        takes = self._options.topics.takes
+        unlisted = [one for one in progress.nexts if one not in listed and takes(one)]
         # A store that is away may list it again.
         ends = stores.ends(unlisted) if unlisted and all_answer else None
         if ends is None:

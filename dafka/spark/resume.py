@@ -22,7 +22,7 @@ from dafka.model import Partition, address_of
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import checked_header
 from dafka.records.digest import digest_of_batches
-from dafka.spark.options import TopicSelection
+from dafka.spark.bounds import TopicSelection
 from dafka.spark.planning import Range, RangeReader, patiently
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from pyspark.errors import StreamingQueryException
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.process.clock import now_ms
-from dafka.spark.options import TopicSelection
+from dafka.spark.bounds import TopicSelection
 from dafka.spark.planning import Progress, RangeReader
 from distributor.errors import ProcessError
 from distributor.link.target import Drain, Drained, Probed, TargetMachine, TargetSettings

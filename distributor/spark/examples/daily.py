@@ -45,7 +45,11 @@ def start(
 ) -> StreamingQuery:
     """Begin, or go on where the checkpoint says."""
     place = {"topology": topology, "cluster": cluster}
-    flights = spark.readStream.format("dafka").options(**place, subscribe="flights").load()
+    flights = (
+        spark.readStream.format("dafka")
+        .options(**place, subscribe="flights", startingOffsets="earliest")
+        .load()
+    )
     writer = (
         departures(flights)
         .writeStream.format("dafka")

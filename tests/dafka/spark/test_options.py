@@ -12,10 +12,10 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process.files import write_secret
 from dafka.spark import register
+from dafka.spark.bounds import TopicSelection
 from dafka.spark.options import (
     RECORDS_PER_TASK,
     ClusterOptions,
-    TopicSelection,
     sink_options,
     source_options,
 )
@@ -150,7 +150,7 @@ def test_sequences_of_some_partitions():
         ({"subscribe": "orders"}, "'servers' is needed"),
         ({**NEEDED, "servers": "localhost"}, "'servers': endpoint 'localhost'"),
         ({"servers": SERVER}, "'subscribe'"),
-        ({**NEEDED, "subscribePattern": "o.*"}, "not both"),
+        ({**NEEDED, "subscribePattern": "o.*"}, "is needed, and not two"),
         ({"servers": SERVER, "subscribePattern": "("}, "'subscribePattern' is no regular"),
         ({**NEEDED, "subscribe": "orders,,"}, "'subscribe': topic ''"),
         ({**NEEDED, "startingOffset": "latest"}, "did you mean 'startingOffsets'? known"),
@@ -168,6 +168,25 @@ def test_sequences_of_some_partitions():
         ({**NEEDED, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole"),
         ({**NEEDED, "minPartitions": "many"}, "'minPartitions' must be a whole number"),
         ({**NEEDED, "startingTimestamp": "now"}, "'startingTimestamp' must be milliseconds"),
+        ({**NEEDED, "minOffsetsPerTrigger": "1" * 5_000}, "'minOffsetsPerTrigger' must be a whole"),
+        (
+            {**NEEDED, "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
+            "'minOffsetsPerTrigger' must be at most 'maxOffsetsPerTrigger', 5: 6",
+        ),
+        ({**NEEDED, "assign": "{}"}, "is needed, and not two"),
+        ({"servers": SERVER, "assign": "{}"}, "'assign' names no partition"),
+        ({"servers": SERVER, "assign": '{"orders": [0]}'}, "is a string, not 0"),
+        ({"servers": SERVER, "assign": '{"orders": 0}'}, "'assign' must be"),
+        ({**NEEDED, "startingOffsetsByTimestamp": "5"}, "'startingOffsetsByTimestamp' must be"),
+        (
+            {**NEEDED, "startingOffsetsByTimestampStrategy": "x"},
+            "'startingOffsetsByTimestampStrategy' must be 'error' or 'latest'",
+        ),
+        (
+            {**NEEDED, "endingTimestamp": "5", "endingOffsets": "latest"},
+            "'endingOffsets' cannot be used here: 'endingTimestamp' says where to end",
+        ),
+        ({**NEEDED, "maxTriggerDelay": "1 week"}, "'maxTriggerDelay' must be a number and one of"),
         (
             {**NEEDED, "startingTimestamp": "5", "startingOffsets": "latest"},
             "'startingOffsets' cannot be used here: 'startingTimestamp' says",
@@ -180,11 +199,29 @@ def test_what_cannot_be_used_is_named(given, complaint):
         source_options(given)
 
 
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("250", 250), ("2 ms", 2), ("15M", 900_000), ("1min", 60_000)]
+)
+def test_how_long_is_written_as_spark_does(text, milliseconds):
+    assert source_options({**NEEDED, "maxTriggerDelay": text}).trigger_delay_ms == milliseconds
+
+
 def test_options_of_the_other_kind_of_query_are_refused():
     with pytest.raises(MisuseError, match="a batch has no triggers"):
         source_options({**NEEDED, "maxOffsetsPerTrigger": "5"}, stream=False)
-    with pytest.raises(MisuseError, match="a stream has no end"):
-        source_options({**NEEDED, "endingOffsets": "latest"}, stream=True)
+    with pytest.raises(MisuseError, match=r"'maxTriggerDelay' .* a batch has no triggers"):
+        source_options({**NEEDED, "maxTriggerDelay": "1h"}, stream=False)
+    for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+        with pytest.raises(MisuseError, match=f"'{name}' .* a stream has no end"):
+            source_options({**NEEDED, name: "1"}, stream=True)
+
+
+def test_a_stream_begins_at_the_end_and_a_batch_at_the_beginning():
+    there = range(3, 9)
+    for stream, begin in ((True, 9), (False, 3)):
+        assert source_options(NEEDED, stream=stream).starting.of(ORDERS, there) == begin
+        given = {**NEEDED, "startingOffsets": '{"orders": {"X": 4}}'}
+        assert source_options(given, stream=stream).starting.of(ORDERS, there) == 3
 
 
 SINK = {"servers": SERVER, "towers": "tcp://127.0.0.1:5556"}

@@ -11,7 +11,7 @@ from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.process.clock import Clock
-from dafka.spark.options import Bound, TopicSelection
+from dafka.spark.bounds import Bound, TopicSelection
 from dafka.spark.planning import (
     PATIENCE_S,
     DataLossError,

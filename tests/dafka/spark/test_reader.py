@@ -21,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import SPARK_FORGOTTEN_MAX
 from dafka.model import Partition
+from dafka.process.clock import CLOCK, Clock
 from dafka.spark import register
 from dafka.spark.options import source_options
 from dafka.spark.planning import DataLossError, Range, RangeReader
@@ -93,6 +94,44 @@ def test_from_and_to_sequences(port):
 def test_from_a_time(serve, make_batch):
     port = serve(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20))
     assert rows(reader(port, startingTimestamp="15")) == [(b"2", 1)]
+
+
+def test_to_a_time(serve, make_batch):
+    """What has nothing as late as that is read to its end."""
+    other = Partition("orders", "CD" * 16)
+    port = serve(
+        *(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20)),
+        make_batch([b"a"], 0, other, timestamp_ms=10),
+    )
+    assert rows(reader(port, endingTimestamp="15")) == [(b"1", 0), (b"a", 0)]
+    assert rows(reader(port, startingTimestamp="10", endingTimestamp="10")) == []
+
+
+def test_from_and_to_times_of_some_partitions(serve, make_batch):
+    other = Partition("orders", "CD" * 16)
+    port = serve(
+        *(make_batch([b"1"], timestamp_ms=10), make_batch([b"2"], 1, timestamp_ms=20)),
+        *(make_batch([b"a"], 0, other, timestamp_ms=10), make_batch([b"b"], 1, other)),
+    )
+    times = '{"orders": {"%s": 15}}' % ("AB" * 16)
+    assert rows(reader(port, startingOffsetsByTimestamp=times)) == [(b"2", 1), (b"a", 0), (b"b", 1)]
+    assert rows(reader(port, endingOffsetsByTimestamp=times)) == [(b"1", 0), (b"a", 0), (b"b", 1)]
+
+
+def test_a_time_that_nothing_is_as_late_as(serve, make_batch):
+    port = serve(make_batch([b"1"], timestamp_ms=10))
+    assert rows(reader(port, startingTimestamp="11")) == []
+    strict = {"startingOffsetsByTimestampStrategy": "error"}
+    with pytest.raises(MisuseError, match=r"'orders' has no record as late as 11: .*=latest"):
+        reader(port, startingTimestamp="11", **strict).partitions()
+    assert rows(reader(port, startingTimestamp="10", **strict)) == [(b"1", 0)]
+
+
+def test_partitions_that_are_named(port):
+    options = source_options(
+        {"servers": port.endpoint, "assign": '{"orders": ["%s"]}' % ("CD" * 16)}
+    )
+    assert rows(BatchReader(options, RecordRows(("value", "offset")))) == [(b"a", 0), (b"b", 1)]
 
 
 def test_latest_and_nothing(port):
@@ -191,13 +230,17 @@ EVERYTHING = ReadAllAvailable()
 ORDERS = Partition("orders", "AB" * 16)
 
 
-def stream_of(port, forgotten_max=SPARK_FORGOTTEN_MAX, **options):
+def stream_of(port, forgotten_max=SPARK_FORGOTTEN_MAX, clock=CLOCK, **options):
+    """A stream from the first record on, unless options say otherwise."""
     given = {
         "servers": getattr(port, "endpoint", port),
         "subscribe": "orders",
         **options,
     }
-    return StreamReader(source_options(given, stream=True), RecordRows(("value",)), forgotten_max)
+    if not any(name.startswith("starting") for name in options):
+        given["startingOffsets"] = "earliest"
+    checked = source_options(given, stream=True)
+    return StreamReader(checked, RecordRows(("value",)), forgotten_max, clock)
 
 
 def travelled(offset):
@@ -239,6 +282,52 @@ def test_a_time_is_where_the_stream_begins_not_where_it_goes_on(serve, make_batc
     first = travelled(stream.latestOffset(start, EVERYTHING))
     assert values(stream, start, first) == [b"2"]
     stream_port.log.append([make_batch([b"3"], 2, timestamp_ms=5)])
+    assert values(stream, first, stream.latestOffset(first, EVERYTHING)) == [b"3"]
+
+
+def test_a_stream_begins_with_what_comes_from_now_on(stream_port, make_batch):
+    given = {"servers": stream_port.endpoint, "subscribe": "orders"}
+    stream = StreamReader(source_options(given, stream=True), RecordRows(("value",)))
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    assert values(stream, start, first) == []
+    stream_port.log.append([make_batch([b"3"], 3)])
+    stream_port.log.append([make_batch([b"new"], 0, Partition("orders", "CD" * 16))])
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    assert values(stream, first, second) == [b"3", b"new"]
+
+
+passed_s = [0.0]
+"""By the clock of a stream: at module level, as a reader takes its clock along where it travels."""
+
+
+def seconds():
+    return passed_s[0]
+
+
+def test_a_micro_batch_waits_until_there_is_enough_or_it_is_late(stream_port, make_batch):
+    options = {"minOffsetsPerTrigger": "3", "maxTriggerDelay": "10s"}
+    stream = stream_of(stream_port, clock=Clock(seconds=seconds), **options)
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    stream_port.log.append([make_batch([b"3"], 3)])
+    assert stream.latestOffset(first, EVERYTHING) == first
+    stream_port.log.append([make_batch([b"4", b"5"], 4)])
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    assert values(stream, first, second) == [b"3", b"4", b"5"]
+    stream_port.log.append([make_batch([b"6"], 6)])
+    assert stream.latestOffset(second, EVERYTHING) == second
+    passed_s[0] += 10
+    third = travelled(stream.latestOffset(second, EVERYTHING))
+    assert values(stream, second, third) == [b"6"]
+
+
+def test_what_is_available_now_is_not_waited_for(stream_port, make_batch):
+    stream = stream_of(stream_port, minOffsetsPerTrigger="2")
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, EVERYTHING)
+    stream_port.log.append([make_batch([b"3"], 3)])
+    stream.prepareForTriggerAvailableNow()
     assert values(stream, first, stream.latestOffset(first, EVERYTHING)) == [b"3"]
 
 
@@ -360,7 +449,10 @@ def test_a_store_that_is_away_may_still_list_what_others_have_forgotten(
 def test_a_replayed_micro_batch_is_the_same_one(spark, stream_port, make_batch, tmp_path):
     register(spark)
     source = spark.readStream.format("dafka").options(
-        servers=stream_port.endpoint, subscribe="orders", maxOffsetsPerTrigger=2
+        servers=stream_port.endpoint,
+        subscribe="orders",
+        startingOffsets="earliest",
+        maxOffsetsPerTrigger=2,
     )
     target, checkpoint = tmp_path / "target", tmp_path / "checkpoint"
 

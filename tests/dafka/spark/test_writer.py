@@ -80,7 +80,10 @@ def test_a_repeated_micro_batch_is_written_once(spark, cluster, tmp_path, serve,
 
     def run(tasks=2):
         stream = spark.readStream.format("dafka").options(
-            servers=source.endpoint, subscribe="orders", minPartitions=tasks
+            servers=source.endpoint,
+            subscribe="orders",
+            startingOffsets="earliest",
+            minPartitions=tasks,
         )
         rows = stream.load().select("key", "value").writeStream.format("dafka")
         rows = rows.options(**cluster.options, topic="out", checkpointLocation=str(checkpoint))
@@ -140,9 +143,16 @@ def test_speculation_is_refused_before_any_job():
     assert isinstance(batches(given).writer(BATCH_SCHEMA, overwrite=False), BatchWriter)
 
 
+def test_columns_that_are_none_of_a_record_are_left_out(numbers, cluster):
+    rows = numbers.selectExpr("*", "'AB' partition", "5L AS offset")
+    writer = rows.write.format("dafka").mode("append").options(**cluster.options)
+    writer.option("topic", "t").save()
+    assert cluster.values() == values(1_000)
+
+
 def test_what_cannot_be_written_is_refused_before_any_job(numbers, cluster):
     writer = numbers.write.format("dafka").mode("append").options(**cluster.options)
-    with pytest.raises(AnalysisException, match="column 'seventh' cannot be written"):
+    with pytest.raises(AnalysisException, match="a column 'topic' or the option 'topic'"):
         writer.save()
     with pytest.raises(AnalysisException, match="a log only grows"):
         numbers.write.format("dafka").mode("overwrite").options(**cluster.options).save()

@@ -56,6 +56,7 @@ def test_a_job_is_pointed_at_another_leaf_with_its_checkpoint(spark, pair, make_
 
     def run(cluster):
         options = {"topology": str(pair.file), "cluster": cluster, "subscribe": "orders"}
+        options["startingOffsets"] = "earliest"
         source = spark.readStream.format("dafka").options(**options).load()
         rows = source.selectExpr("CAST(value AS STRING) value").writeStream
         rows = rows.option("checkpointLocation", str(tmp_path / "checkpoint"))
