@@ -74,15 +74,23 @@ def _quoted(path: Path) -> str:
     return "'" + str(path).replace("'", "'\\''") + "'"
 
 
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""What `spark-submit` sets for a program of Python."""
+
+_TIME_ZONE = "spark.sql.session.timeZone"
+
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
+    _TIME_ZONE: "UTC",
 }
 
 
 def open_session(master: str, name: str, settings: Mapping[str, str]) -> SparkSession:
     """Open a session, or return the one there is.
+
+    Where `spark-submit` runs the program it says where and how: `master` and our defaults, but for
+    the time zone, would take the place of that.
 
     Args:
         master: `local[*]`, `spark://HOST:PORT`, ...
@@ -97,7 +105,11 @@ def open_session(master: str, name: str, settings: Mapping[str, str]) -> SparkSe
     logging.getLogger("py4j").setLevel(logging.WARNING)
     # Spark's workers take whatever `python3` is, unless told. On other machines the user tells.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.master(master).appName(name)
-    session = builder.config(map={**DEFAULTS, **settings}).getOrCreate()
+    builder = SparkSession.builder.appName(name)
+    if _SUBMITTED not in os.environ:
+        builder = builder.config(map={"spark.master": master, **DEFAULTS})
+    session = builder.config(map={**settings}).getOrCreate()
+    if not session.sparkContext.getConf().contains(_TIME_ZONE):
+        session.conf.set(_TIME_ZONE, DEFAULTS[_TIME_ZONE])
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -3,12 +3,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import pyspark
 import pytest
 
 from dafka.errors import MisuseError
 from dafka.spark.session import ensure_java, open_session, shimmed
+
+ZONE = "spark.sql.session.timeZone"
 
 
 @pytest.fixture
@@ -66,3 +70,25 @@ def test_there_is_one_session_and_settings_reach_it(spark):
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.ui.enabled") == "false"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("said", "zone"), [((), "UTC"), (("--conf", f"{ZONE}=CET"), "CET")])
+def test_what_is_said_to_spark_submit_counts(spark, tmp_path, said, zone):
+    """As the README's jobs are given to a cluster: their own master is for trying them."""
+    program = tmp_path / "job.py"
+    program.write_text(
+        "from dafka.spark.session import open_session\n"
+        "spark = open_session('local[2]', 'job', {'spark.sql.shuffle.partitions': '3'})\n"
+        "names = 'spark.master', 'spark.sql.session.timeZone', 'spark.sql.shuffle.partitions'\n"
+        "told = [spark.conf.get(name) for name in names]\n"
+        "print('told', *told, spark.sparkContext.defaultParallelism)\n"
+    )
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    words = [submit, "--master", "local[5]", *said, program]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        words, capture_output=True, text=True, timeout=300, check=True, env=environment
+    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("told"))
+    assert line.split()[1:] == ["local[5]", zone, "3", "5"]
