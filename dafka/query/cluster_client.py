@@ -104,18 +104,20 @@ class ClusterClient:
         Raises:
             QueryError: One does not answer, which may be the one that has it.
         """
-        failure: QueryError | None = None
-        for endpoint in self._cluster.stores:
+        failures: dict[str, QueryError] = {}
+        found: T | None = None
+        for endpoint in self._order:
             try:
                 found = ask(self.store(endpoint))
             except QueryError as error:
-                failure = error
+                failures[endpoint] = error
                 continue
             if found is not None:
-                return found
-        if failure is not None:
-            raise failure
-        return None
+                break
+        self._put_last(failures)
+        if found is None and failures:
+            raise _no_store(Answers({}, failures))
+        return found
 
     def best(self, ask: Callable[[StoreClient], T], rank: Callable[[T], object]) -> T:
         """Ask every store; return the answer of the highest rank, the first of equals.
@@ -160,8 +162,11 @@ class ClusterClient:
                 given[endpoint] = ask(self.store(endpoint))
             except QueryError as error:
                 failures[endpoint] = error
-        self._order = tuple(sorted(self._order, key=failures.__contains__))
+        self._put_last(failures)
         return Answers(given, failures)
+
+    def _put_last(self, failures: Mapping[str, QueryError]) -> None:
+        self._order = tuple(sorted(self._order, key=failures.__contains__))
 
     def close(self) -> None:
         """Release the connections."""

@@ -71,6 +71,13 @@ def test_the_first_that_has_it(ask):
         ask("dead-1", "live-0").first_with(positive)
 
 
+def test_who_may_have_it_and_did_not_answer_is_asked_last_from_then_on(ask):
+    """A page after another, each would wait for it."""
+    stores = ask("dead-1", "live-0", "live-3")
+    assert [stores.first_with(positive) for _ in range(3)] == [3, 3, 3]
+    assert [stores.store(one).asked for one in ("dead-1", "live-0", "live-3")] == [1, 3, 3]
+
+
 def test_the_best_of_all(ask):
     assert ask("live-1", "dead-9", "live-3", "live-2").best(value, lambda one: one) == 3
     assert ask("live-1", "live-3").best(value, lambda one: -one) == 1
