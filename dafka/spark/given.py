@@ -27,6 +27,10 @@ KAFKAS_OWN = (
 """Options of Spark's Kafka source and sink that mean nothing here, beside those that begin with
 `kafka.`. They are let through."""
 
+_TABLES = "provider"
+"""What Spark's catalog adds to the options of a table that is created, with Spark 4.3. A query is
+then told none at all."""
+
 _KAFKA = "kafka."
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 
@@ -63,6 +67,11 @@ class Given:
         for name, value in self._options.items():
             if name in names:
                 continue
+            if name == _TABLES:
+                raise MisuseError(
+                    "a table of Spark's catalog does not pass its options on to queries: say "
+                    "CREATE TEMPORARY VIEW in place of CREATE TABLE"
+                )
             if name.startswith(_KAFKA):
                 _check_kafka(name, value)
             elif name not in passed:

@@ -48,6 +48,15 @@ def test_a_cluster_is_a_data_frame(dafka, port):
     assert (rows[0].copy_flags, rows[0].origin) == (5, 3)
 
 
+def test_a_view_in_sql(dafka, spark, port):
+    made = f"USING dafka OPTIONS (servers '{port.endpoint}', subscribe 'orders')"
+    spark.sql(f"CREATE TEMPORARY VIEW latest {made}")
+    (row,) = spark.sql("SELECT count(*) n FROM latest WHERE offset >= 100").collect()
+    assert row.n == 50
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW in place of CREATE TABLE"):
+        spark.sql(f"CREATE TABLE orders {made}")
+
+
 def test_sql_and_columns_of_choice(dafka, spark, port):
     chosen = (
         dafka(servers=port.endpoint, subscribe="orders")
