@@ -299,6 +299,7 @@ class RangeReader:
     """
 
     def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
         self._stores = ClusterClient(cluster)
 
     def there(self, topics: TopicSelection, *, every: bool = False) -> dict[Partition, range]:
@@ -355,6 +356,11 @@ class RangeReader:
                 )
             sequences[partition] = kept.stop if found is None else found
         return Bound(bound.latest, sequences=sequences)
+
+    def prefer(self, number: int) -> None:
+        """Read from another store first than those with other numbers do, as far as there are."""
+        servers = self._cluster.stores
+        self._stores.prefer(servers[number % len(servers)])
 
     def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
         """Yield the batches that hold a range, many at a time.

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
+from zlib import crc32
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -149,6 +150,8 @@ def _pages(
     ranges: TaskRanges, options: SourceOptions
 ) -> Generator[tuple[Range, list[Batch]], None, None]:
     with RangeReader(options.cluster.open()) as stores:
+        # Tasks go to all stores alike, each to one: what it asks for next is in that one's cache.
+        stores.prefer(crc32(repr(ranges[0]).encode()))
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
                 yield wanted, batches

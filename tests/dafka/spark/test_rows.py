@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from operator import sub
+
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -49,6 +51,35 @@ def test_a_row_may_be_a_batch_cut_where_the_range_ends(port):
     assert [(row["copy_flags"], row["origin"]) for row in rows] == [(-1, 3), (0, 0), (0, 0)]
     batch = Batch(ORDERS, 1, 2, rows[0]["content"])
     assert [record.value for record in records_of(batch)] == [b"1", b"2"]
+
+
+def test_tasks_read_from_all_stores_alike_and_each_from_one(serve, make_batch):
+    batches = [make_batch([b"%d" % number], number) for number in range(40)]
+    ports = [serve(*batches), serve(*batches)]
+    asked = [0, 0]
+
+    def counted(number):
+        respond = ports[number].respond
+
+        def answer(question):
+            asked[number] += 1
+            return respond(question)
+
+        return answer
+
+    for number, port in enumerate(ports):
+        port.respond = counted(number)
+    both = options(ports[0], servers=",".join(port.endpoint for port in ports))
+    for start in range(0, 40, 2):
+        before = list(asked)
+        read = [value for table in _read(both, start) for value in table["value"].to_pylist()]
+        assert read == [b"%d" % start, b"%d" % (start + 1)]
+        assert sorted(map(sub, asked, before))[0] == 0
+    assert min(asked) >= 5
+
+
+def _read(given, start):
+    return RecordRows(("value",)).read((Range(ORDERS, start, start + 2),), given)
 
 
 def test_types_are_what_spark_expects(port):
