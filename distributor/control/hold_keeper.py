@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+def holds_any(topology: Topology) -> bool:
+    """Whether anything is held for others."""
+    return any(rule.holds for rule in topology.retention)
+
+
 class HoldKeeper:
     """That of a controller. Used by one thread at a time.
 
