@@ -230,6 +230,7 @@ class StoreRole:
         settings: See there.
         takes: Whether a requester has room for the answer to a FETCH: else nothing is read for it.
         clock: Its clock.
+        holds: What clusters have of it that must have it; by default as the log says.
     """
 
     name = "store"
@@ -244,6 +245,7 @@ class StoreRole:
         settings: StoreSettings = STORE_SETTINGS,
         takes: Callable[[str], bool] = lambda _requester: True,
         clock: Clock = CLOCK,
+        holds: Holds | None = None,
     ) -> None:
         self.refusal = ""
         """What the disk says while it refuses to write; empty otherwise."""
@@ -251,7 +253,7 @@ class StoreRole:
         self._may_commit = anybody if access is None else access.commit_rule()
         self._log = record_log
         self._server = server
-        self._holds = Holds(record_log)
+        self._holds = Holds(record_log) if holds is None else holds
         self._retention = StoreRetention(record_log, retainer, self._holds)
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(settings.forget_after_ms)

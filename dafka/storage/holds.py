@@ -15,17 +15,17 @@ from __future__ import annotations
 import hashlib
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import WireError
 from dafka.storage.log import TableEntry
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from dafka.model import Partition
-    from dafka.storage.log import RecordLog
+    from dafka.model import Batch, Partition
+    from dafka.storage.log import Extent
 
 TABLE = "holds"
 
@@ -49,6 +49,19 @@ class HoldWord:
     floors: Mapping[Partition, int]
 
 
+class HeldLog(Protocol):
+    """What floors need of a log: see `RecordLog`."""
+
+    def extents(self) -> Mapping[Partition, Extent]:
+        """What there is of every partition."""
+
+    def append(self, batches: Sequence[Batch], *, entries: Sequence[TableEntry]) -> None:
+        """Put entries into tables."""
+
+    def get(self, table: str, key: bytes) -> bytes | None:
+        """One of them."""
+
+
 class Holds:
     """The floors of one log.
 
@@ -59,7 +72,7 @@ class Holds:
         StorageError: The disk refused.
     """
 
-    def __init__(self, log: RecordLog) -> None:
+    def __init__(self, log: HeldLog) -> None:
         self._log = log
         kept = log.get(TABLE, _TERM_KEY) or _TERM.pack(0, 0)
         self._epoch, self._era = _TERM.unpack_from(kept)
