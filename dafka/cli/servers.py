@@ -55,7 +55,7 @@ from dafka.storage.check import check as check_log
 from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.retention import Hold, Retention
+from dafka.storage.retention import HoldBounds, Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
 from topology.terminal import say
 
@@ -146,9 +146,9 @@ def _ms(seconds: int | None) -> int | None:
     return None if seconds is None else seconds * 1_000
 
 
-def _hold(age_s: int | None, bytes_max: int | None) -> Hold | None:
+def _hold(age_s: int | None, bytes_max: int | None) -> HoldBounds | None:
     given = age_s is not None or bytes_max is not None
-    return Hold(age_ms=_ms(age_s), bytes_max=bytes_max) if given else None
+    return HoldBounds(age_ms=_ms(age_s), bytes_max=bytes_max) if given else None
 
 
 Retain = Annotated[

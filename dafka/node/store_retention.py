@@ -33,6 +33,7 @@ class StoreRetention:
     def __init__(self, record_log: RecordLog, retainer: Retainer, holds: Holds) -> None:
         self._log, self._retainer, self._holds = record_log, retainer, holds
         self._chains = ChainRetention()
+        metrics.RELEASED.labels(record_log.identity)  # an increase from nothing is none
         self._released: dict[Partition, int] = {}
         """Records that were dropped though they were held, and not told of yet."""
 

@@ -31,7 +31,7 @@ NO_FLOOR = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
+class HoldBounds:
     """How long, at most, records are kept because a cluster lacks them.
 
     One of them at least, each no less than that of its rule, which has to have it.
@@ -60,7 +60,7 @@ class Retention:
     topics: str
     age_ms: int | None = None
     bytes_max: int | None = None
-    hold: Hold | None = None
+    hold: HoldBounds | None = None
 
     def covers(self, topic: str) -> bool:
         """Whether it is for a topic, if no rule before it is."""

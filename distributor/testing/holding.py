@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
 from dafka.query.messages import HoldRequest, decode_question
-from dafka.storage.retention import Hold, Retention
+from dafka.storage.retention import HoldBounds, Retention
 from dafka.testing.history import History, Trimmed
 from dafka.testing.queries import SimQueryClient
 from dafka.testing.world import Faults, mute
@@ -96,7 +96,7 @@ class _Line(SimQueryClient):
         return reply
 
 
-class SimController:
+class SimHoldController:
     """Who is in charge of a cluster, as far as holds are concerned.
 
     Args:
@@ -104,7 +104,7 @@ class SimController:
         cluster: Whose.
     """
 
-    def __init__(self, holding: Holding, cluster: ClusterName) -> None:
+    def __init__(self, holding: HoldRun, cluster: ClusterName) -> None:
         self._holding, self.cluster = holding, cluster
         self._epoch = 0
         self._keeper: HoldKeeper | None = None
@@ -166,7 +166,7 @@ class _JudgedHistory(History):
             self._trimmed(event)
 
 
-class Holding:
+class HoldRun:
     """One run.
 
     Args:
@@ -191,7 +191,7 @@ class Holding:
             delay_ms_max=self.chance.choice((5, 50)),
             disk_ms_max=self.chance.choice((2, 30)),
         )
-        retention = (Retention(topics="*", age_ms=AGE_MS, hold=Hold(age_ms=hold_ms)),)
+        retention = (Retention(topics="*", age_ms=AGE_MS, hold=HoldBounds(age_ms=hold_ms)),)
         self.sim = SimWorld(plan, seed, faults, settings=HOLDING, retention=retention)
         self.outcome = HoldOutcome()
         self._whole = placed(plan).topology
@@ -210,7 +210,7 @@ class Holding:
         for name in self._away:
             self._stop(name)
         self.controllers = {
-            name: SimController(self, name) for name in self.sim.clusters if name != absent
+            name: SimHoldController(self, name) for name in self.sim.clusters if name != absent
         }
         for controller in self.controllers.values():
             controller.begin()
@@ -258,7 +258,7 @@ class Holding:
         """The files name a cluster that they did not: it begins when controllers let it."""
         self._away.discard(name)
         self._still_to_hold = set(self.controllers)
-        self.controllers[name] = SimController(self, name)
+        self.controllers[name] = SimHoldController(self, name)
         self._begin_again()
 
     def flow(self) -> None:
@@ -347,7 +347,7 @@ class Holding:
 
 def run_loss(topology: Topology, lost: Sequence[ClusterName], seed: int) -> HoldOutcome:
     """Lose clusters in the middle of all that."""
-    holding = Holding(topology, seed)
+    holding = HoldRun(topology, seed)
     holding.sim.world.run_until(START_MS)
     holding.trouble(TROUBLE_MS)
     for name in lost:
@@ -358,7 +358,7 @@ def run_loss(topology: Topology, lost: Sequence[ClusterName], seed: int) -> Hold
 
 def run_join(topology: Topology, joining: ClusterName, seed: int) -> HoldOutcome:
     """Let a cluster join in the middle of all that."""
-    holding = Holding(topology, seed, joining)
+    holding = HoldRun(topology, seed, joining)
     holding.sim.world.run_until(START_MS)
     holding.trouble(TROUBLE_MS)
     holding.join(joining)

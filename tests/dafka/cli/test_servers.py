@@ -17,7 +17,7 @@ from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.retention import Hold, Retention
+from dafka.storage.retention import HoldBounds, Retention
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -76,8 +76,10 @@ def test_retention_rules_as_written():
     ]
     held = ["x,age_s=60,bytes=9,hold_age_s=61,hold_bytes=10", "y,age_s=60,hold_age_s=99"]
     assert retention_of(held) == [
-        Retention(topics="x", age_ms=60_000, bytes_max=9, hold=Hold(age_ms=61_000, bytes_max=10)),
-        Retention(topics="y", age_ms=60_000, hold=Hold(age_ms=99_000)),
+        Retention(
+            topics="x", age_ms=60_000, bytes_max=9, hold=HoldBounds(age_ms=61_000, bytes_max=10)
+        ),
+        Retention(topics="y", age_ms=60_000, hold=HoldBounds(age_ms=99_000)),
     ]
 
 

@@ -13,11 +13,11 @@ from dafka.protocol.events import TurnEnded
 from dafka.query.messages import HoldRequest, encode
 from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.memory import MemoryLog
-from dafka.storage.retention import Hold, Retainer, Retention
+from dafka.storage.retention import HoldBounds, Retainer, Retention
 from tests.support.query_port import Questions
 
 ORDERS = Partition("orders", "A")
-HELD = Retention(topics="*", age_ms=100, hold=Hold(age_ms=1_000))
+HELD = Retention(topics="*", age_ms=100, hold=HoldBounds(age_ms=1_000))
 
 
 def log_of(*partitions):

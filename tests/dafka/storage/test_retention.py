@@ -4,7 +4,7 @@ import random
 
 from dafka.model import Batch, Partition
 from dafka.storage.memory import MemoryLog
-from dafka.storage.retention import NO_FLOOR, Hold, Retainer, Retention
+from dafka.storage.retention import NO_FLOOR, HoldBounds, Retainer, Retention
 
 A, B = Partition("orders", "A"), Partition("orders", "B")
 OTHER = Partition("other", "A")
@@ -123,7 +123,9 @@ def test_no_rule_for_everything_drops_what_the_cluster_itself_needs():
     assert Retention(topics="_sch*").covers("_schemas")
 
 
-HELD = Retention(topics="*", age_ms=100, bytes_max=1_000, hold=Hold(age_ms=1_000, bytes_max=2_000))
+HELD = Retention(
+    topics="*", age_ms=100, bytes_max=1_000, hold=HoldBounds(age_ms=1_000, bytes_max=2_000)
+)
 
 
 def filled_with(count, partition=A):

@@ -11,7 +11,7 @@ from dafka.storage.retention import NO_FLOOR
 from distributor.control import hold_keeper
 from distributor.control.holds import Floors, need_of
 from distributor.testing import holding
-from distributor.testing.holding import Holding, run_join, run_loss
+from distributor.testing.holding import HoldRun, run_join, run_loss
 from distributor.testing.losses import every_loss
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
@@ -55,7 +55,7 @@ def test_the_same_seed_is_the_same_run():
 @pytest.mark.sim
 def test_a_bound_lets_go_of_what_a_cluster_lacks():
     """And all settles: the link stops those partitions, and goes on with the others."""
-    run = Holding(TREE, 1, hold_ms=20_000)
+    run = HoldRun(TREE, 1, hold_ms=20_000)
     run.sim.world.run_until(holding.START_MS)
     for cluster in run.sim.clusters.values():
         cluster.producers[0].send("flights", 3)
@@ -86,14 +86,14 @@ def silence_is_leave(monkeypatch):
 
 
 def flows_before_holds(monkeypatch):
-    join = Holding.join
+    join = HoldRun.join
 
     def hasty(self, name):
         self.flow()
         self.sim.world.run_until(self.sim.world.now_ms + 10_000)
         join(self, name)
 
-    monkeypatch.setattr(Holding, "join", hasty)
+    monkeypatch.setattr(HoldRun, "join", hasty)
 
 
 def who_is_silent_has_it_all(monkeypatch):
