@@ -32,6 +32,8 @@ TABLE = "holds"
 _TERM_KEY = b""
 _TERM = struct.Struct(">QQ")
 _FLOOR = struct.Struct(">QQ")
+_ROWS = 10_000
+"""Read at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,10 @@ class HeldLog(Protocol):
     def append(self, batches: Sequence[Batch], *, entries: Sequence[TableEntry]) -> None:
         """Put entries into tables."""
 
-    def get(self, table: str, key: bytes) -> bytes | None:
-        """One of them."""
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Some of them, in order."""
 
 
 class Holds:
@@ -74,11 +78,26 @@ class Holds:
 
     def __init__(self, log: HeldLog) -> None:
         self._log = log
-        kept = log.get(TABLE, _TERM_KEY) or _TERM.pack(0, 0)
-        self._epoch, self._era = _TERM.unpack_from(kept)
-        self._need = kept[_TERM.size :]
-        self._read: dict[Partition, int] = {}
-        """Floors that were looked up, or said, since it was opened."""
+        self._epoch = self._era = 0
+        self._need = b""
+        self._floors: dict[Partition, int] = {}
+        """In memory: a step of retention may ask for as many as there are."""
+        self._load()
+
+    def _load(self) -> None:
+        keys: dict[bytes, Partition] = {}
+        after: bytes | None = None
+        while rows := self._log.scan(TABLE, b"", _ROWS, after):
+            for key, row in rows:
+                if key == _TERM_KEY:  # the first one
+                    self._epoch, self._era = _TERM.unpack_from(row)
+                    self._need = row[_TERM.size :]
+                    keys = {_key(one): one for one in self._log.extents()}
+                    continue
+                era, floor = _FLOOR.unpack(row)
+                if era == self._era and key in keys:
+                    self._floors[keys[key]] = floor
+            after = rows[-1][0]
 
     def place(self, word: HoldWord) -> None:
         """Keep what is said of partitions that are there; on disk when this returns.
@@ -96,7 +115,7 @@ class Holds:
         entries = [
             TableEntry(TABLE, _key(one), _FLOOR.pack(era, end))
             for one, end in floors.items()
-            if again or self.floor(one) != end
+            if again or self._floors.get(one) != end
         ]
         if again or word.epoch != self._epoch:
             term = _TERM.pack(word.epoch, era) + word.need
@@ -104,23 +123,13 @@ class Holds:
         if entries:
             self._log.append((), entries=entries)
         if again:
-            self._read.clear()
+            self._floors.clear()
         self._epoch, self._era, self._need = word.epoch, era, word.need
-        self._read |= floors
+        self._floors |= floors
 
     def floor(self, partition: Partition) -> int:
-        """Return the sequence below which nobody lacks anything of a partition.
-
-        Raises:
-            StorageError: The disk refused.
-        """
-        floor = self._read.get(partition)
-        if floor is None:
-            row = self._log.get(TABLE, _key(partition)) if self._era else None
-            era, floor = (0, 0) if row is None else _FLOOR.unpack(row)
-            floor = floor if era == self._era else 0
-            self._read[partition] = floor
-        return floor
+        """Return the sequence below which nobody lacks anything of a partition."""
+        return self._floors.get(partition, 0)
 
     def forgetting(self, partitions: Iterable[Partition]) -> list[TableEntry]:
         """Return what to remove with partitions that are forgotten; none if nothing was said."""
@@ -131,7 +140,7 @@ class Holds:
     def forgotten(self, partitions: Iterable[Partition]) -> None:
         """That has been removed."""
         for one in partitions:
-            self._read.pop(one, None)
+            self._floors.pop(one, None)
 
 
 def _key(partition: Partition) -> bytes:

@@ -134,9 +134,11 @@ class SettledTables:
         """Put entries into tables."""
         self._held.append(batches, entries=entries)
 
-    def get(self, table: str, key: bytes) -> bytes | None:
-        """One of them."""
-        return self._held.get(table, key)
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Some of them, in order."""
+        return self._held.scan(table, prefix, count_max, after)
 
 
 def landed(
