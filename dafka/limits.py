@@ -199,6 +199,9 @@ their marks, 20 bytes each."""
 GROUPS_MAX = 10_000
 """Groups whose members a store listens for; members of more are not heard."""
 
+HOLD_NEED_BYTES_MAX = 64
+"""A digest of which clusters must have what."""
+
 LINKS_MAX = 100
 """Links of which a store knows that they bring positions of groups."""
 

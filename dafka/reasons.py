@@ -65,6 +65,7 @@ Reason = Literal[
     "query version",
     "membership",
     "links",
+    "hold",
     "control message",
     "control size",
     "control version",

@@ -67,7 +67,7 @@ KEYS = {
     "levels": ("epoch", "retired"),
     "topics": ("include", "exclude"),
     "placement": ("topics", "clusters"),
-    "retention": ("topics", "age_s", "bytes"),
+    "retention": ("topics", "age_s", "bytes", "hold_age_s", "hold_bytes"),
     "links": (
         *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
         *("skip_overtaken", "shares"),
@@ -89,7 +89,7 @@ OPTIONAL = {
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
-    *("users", "controllers", "replicas"),
+    *("users", "controllers", "replicas", "hold_age_s", "hold_bytes"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -336,13 +336,19 @@ class _Decoder:
         fields = self.mapping(values, path, "retention")
         if fields and not fields.keys() & {"age_s", "bytes"}:
             self.complain(path, "nothing is said of how long to keep", "add age_s, bytes or both")
-        age_s = bytes_max = None
-        if "age_s" in fields:
-            age_s = self.integer(fields["age_s"], f"{path}.age_s", 1, _AGE_S_MAX)
-        if "bytes" in fields:
-            bytes_max = self.integer(fields["bytes"], f"{path}.bytes", 1, _BYTES_MAX)
+        maxima = (_AGE_S_MAX, _BYTES_MAX, _AGE_S_MAX, _BYTES_MAX)
+        age_s, bytes_max, hold_age_s, hold_bytes = (
+            self.integer(fields[key], f"{path}.{key}", 1, most) if key in fields else None
+            for key, most in zip(KEYS["retention"][1:], maxima, strict=True)
+        )
         topics = self.pattern(fields["topics"], f"{path}.topics") if "topics" in fields else ""
-        return RetentionSpec(topics=topics, age_s=age_s, bytes_max=bytes_max)
+        return RetentionSpec(
+            topics=topics,
+            age_s=age_s,
+            bytes_max=bytes_max,
+            hold_age_s=hold_age_s,
+            hold_bytes=hold_bytes,
+        )
 
     def patterns(
         self, fields: dict[str, object], key: str, path: str, default: tuple[str, ...]

@@ -247,11 +247,20 @@ class RetentionSpec:
         topics: The pattern.
         age_s: Records older than so many seconds; None keeps them.
         bytes_max: The oldest beyond so many bytes of each topic and store; None keeps them.
+        hold_age_s: Up to which age what other clusters lack is kept; None: no longer than the rest.
+        hold_bytes: The same of bytes.
     """
 
     topics: str
     age_s: int | None = None
     bytes_max: int | None = None
+    hold_age_s: int | None = None
+    hold_bytes: int | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Whether what other clusters lack is kept for longer."""
+        return self.hold_age_s is not None or self.hold_bytes is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -393,6 +402,12 @@ class Topology:
     def wants(self, topic: str, cluster: str) -> bool:
         """Whether records of `topic` that others publish are to be on a cluster."""
         return self.topics.wants(topic) and cluster in self.placed_on(topic)
+
+    def must_have(self, topic: str, cluster: str) -> bool:
+        """Whether stores of others hold a topic's records as long as a cluster lacks them."""
+        rules = (one for one in self.retention if fnmatchcase(topic, one.topics))
+        rule = next(rules, None)
+        return rule is not None and rule.holds and self.wants(topic, cluster)
 
     def carries(self, topic: str, span: tuple[ClusterName, ...]) -> bool:
         """Whether `topic` is copied, and is on exactly these clusters."""

@@ -14,7 +14,7 @@ from topology.formats import IDENTITY, TOPIC, is_field, is_value, parse_format
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from topology.model import Topology
+    from topology.model import RetentionSpec, Topology
 
 REGISTRIES_ID_MAX = 256
 """The ids of schemas have room for so many clusters that give some."""
@@ -114,3 +114,16 @@ def _retention(topology: Topology) -> Iterator[Problem]:
                 f"{rule.topics!r} is for topics of the clusters themselves, schemas for instance",
                 "what they hold is needed for ever: take the rule out",
             )
+        yield from _hold(topology, rule, f"$.retention[{index}]")
+
+
+def _hold(topology: Topology, rule: RetentionSpec, path: str) -> Iterator[Problem]:
+    bounds = (rule.hold_age_s, rule.age_s, "age_s"), (rule.hold_bytes, rule.bytes_max, "bytes")
+    for bound, own, name in bounds:
+        if bound is not None and (own is None or bound <= own):
+            message = f"what clusters lack is kept beyond {name}, so hold_{name} has to be above it"
+            yield Problem(f"{path}.hold_{name}", message, f"raise it, or add {name}")
+    alone = [one.name for one in topology.clusters if not one.controllers]
+    if rule.holds and alone:
+        message = f"nobody would tell stores of {', '.join(alone)} what clusters lack"
+        yield Problem(path, message, "add controllers to these clusters, or take the hold out")

@@ -55,7 +55,7 @@ from dafka.storage.check import check as check_log
 from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.retention import Retention
+from dafka.storage.retention import HoldBounds, Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
 from topology.terminal import say
 
@@ -95,7 +95,10 @@ def tower(
 
 store = typer.Typer(invoke_without_command=True, add_completion=False)
 
-_RULE = re.compile(r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?")
+_RULE = re.compile(
+    r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?"
+    r"(?:,hold_age_s=([1-9][0-9]{0,9}))?(?:,hold_bytes=([1-9][0-9]{0,17}))?"
+)
 
 _NEEDED = (SCHEMAS, POSITIONS, LEDGER, TOPICS, CHANGES, CATALOG)
 """Topics of which stores keep what holds, and see by themselves what need not be kept."""
@@ -106,7 +109,8 @@ def retention_of(rules: list[str]) -> list[Retention]:
 
     Raises:
         MisuseError: One is not `PATTERN,age_s=SECONDS,bytes=BYTES`, at least one of the two, or
-            is for a topic of which that is not for anybody to say.
+            is for a topic of which that is not for anybody to say, or a bound of its hold is not
+            above its own.
     """
     found = []
     for rule in rules:
@@ -116,9 +120,18 @@ def retention_of(rules: list[str]) -> list[Retention]:
                 f"rule {rule!r} cannot be used: write PATTERN,age_s=SECONDS,bytes=BYTES, "
                 "at least one of the two numbers"
             )
-        age_ms = int(match[2]) * 1_000 if match[2] else None
-        bytes_max = int(match[3]) if match[3] else None
-        read = Retention(topics=match[1], age_ms=age_ms, bytes_max=bytes_max)
+        age_s, bytes_max, hold_s, hold_bytes = (
+            int(one) if one else None for one in match.groups()[1:]
+        )
+        for bound, own, name in ((hold_s, age_s, "age_s"), (hold_bytes, bytes_max, "bytes")):
+            if bound is not None and (own is None or bound <= own):
+                raise MisuseError(
+                    f"rule {rule!r} cannot be used: hold_{name} has to be above {name}, for how "
+                    "long what clusters lack is kept beyond that"
+                )
+        read = Retention(
+            topics=match[1], age_ms=_ms(age_s), bytes_max=bytes_max, hold=_hold(hold_s, hold_bytes)
+        )
         for topic in _NEEDED:
             if read.covers(topic):
                 raise MisuseError(
@@ -129,11 +142,21 @@ def retention_of(rules: list[str]) -> list[Retention]:
     return found
 
 
+def _ms(seconds: int | None) -> int | None:
+    return None if seconds is None else seconds * 1_000
+
+
+def _hold(age_s: int | None, bytes_max: int | None) -> HoldBounds | None:
+    given = age_s is not None or bytes_max is not None
+    return HoldBounds(age_ms=_ms(age_s), bytes_max=bytes_max) if given else None
+
+
 Retain = Annotated[
     list[str] | None,
     typer.Option(
         help="PATTERN,age_s=SECONDS,bytes=BYTES: what need not be kept of topics that match; "
-        "the first rule that matches counts. May be given repeatedly."
+        "the first rule that matches counts. Behind that ,hold_age_s=SECONDS,hold_bytes=BYTES: "
+        "how long at most what other clusters lack is kept. May be given repeatedly."
     ),
 ]
 

@@ -17,11 +17,11 @@ from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
-from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX, RETAINED_BATCHES_MAX
+from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX
 from dafka.model import Partition
-from dafka.node.chain_retention import ChainRetention
 from dafka.node.loop import Node
 from dafka.node.pending_reads import PendingReads
+from dafka.node.store_retention import StoreRetention
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
 from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall
@@ -41,6 +41,7 @@ from dafka.protocol.store import StoreMachine
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
 from dafka.storage.clocks import ALONE, SeenClocks
 from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
+from dafka.storage.holds import Holds
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
 from dafka.storage.retention import Retainer, Retention
@@ -229,6 +230,7 @@ class StoreRole:
         settings: See there.
         takes: Whether a requester has room for the answer to a FETCH: else nothing is read for it.
         clock: Its clock.
+        holds: What clusters have of it that must have it; by default as the log says.
     """
 
     name = "store"
@@ -243,6 +245,7 @@ class StoreRole:
         settings: StoreSettings = STORE_SETTINGS,
         takes: Callable[[str], bool] = lambda _requester: True,
         clock: Clock = CLOCK,
+        holds: Holds | None = None,
     ) -> None:
         self.refusal = ""
         """What the disk says while it refuses to write; empty otherwise."""
@@ -250,8 +253,8 @@ class StoreRole:
         self._may_commit = anybody if access is None else access.commit_rule()
         self._log = record_log
         self._server = server
-        self._retainer = retainer
-        self._chains = ChainRetention()
+        self._holds = Holds(record_log) if holds is None else holds
+        self._retention = StoreRetention(record_log, retainer, self._holds)
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(settings.forget_after_ms)
         self._forget_every_ms = min(settings.forget_after_ms, RETENTION_INTERVAL_MS)
@@ -284,6 +287,7 @@ class StoreRole:
             self._told_due_ms = now_ms + RETENTION_INTERVAL_MS
             self._tell_of_holes()
             self._tell_of_groups()
+            self._retention.tell()
             skew_ms = self._clocks.skew_ms(self._clock.wall_ms(), now_ms)
             metrics.CLOCK_SKEW.labels(self._log.identity).set(skew_ms / 1_000)
         if now_ms >= self._retention_due_ms and isinstance(event, TurnEnded):
@@ -351,6 +355,7 @@ class StoreRole:
     def close(self) -> None:
         """Release the query port and the log."""
         self._server.close()
+        self._retention.close()
         for gauge in (
             metrics.PARTITIONS,
             metrics.HOLES,
@@ -415,11 +420,13 @@ class StoreRole:
 
     def _forget(self, effect: Forget) -> Event | None:
         try:
-            self._log.append((), forgets=effect.partitions)
+            rows = self._holds.forgetting(effect.partitions)
+            self._log.append((), forgets=effect.partitions, entries=rows)
         except StorageError as error:
             self._refused(error)
             return None
         self._written()
+        self._holds.forgotten(effect.partitions)
         metrics.FORGOTTEN.labels(self._log.identity).inc(len(effect.partitions))
         log.info("emptied partitions are forgotten", extra={"partitions": len(effect.partitions)})
         return PartitionsForgotten(effect.partitions)
@@ -466,22 +473,15 @@ class StoreRole:
 
     def _retain(self) -> bool:
         """Drop a bounded part of what need not be kept; whether there may be more."""
+        time_ms = self._clocks.time_ms(self._clock.wall_ms(), self._clock.now_ms())
         try:
-            time_ms = self._clocks.time_ms(self._clock.wall_ms(), self._clock.now_ms())
-            trims = self._retainer.due(self._log, time_ms, RETAINED_BATCHES_MAX)
             generation = self._registers.generation(GATEWAYS, self._clock.now_ms())
-            trims |= self._chains.due(self._log, RETAINED_BATCHES_MAX, generation)
-            if not trims:
-                return self._chains.behind
-            before = {partition: self._log.extents()[partition].start for partition in trims}
-            self._log.append((), trims=trims)
+            if not self._retention.step(time_ms, generation):
+                return self._retention.behind
         except StorageError as error:
             self._refused(error)
             return False
         self._written()
-        dropped = sum(self._log.extents()[one].start - start for one, start in before.items())
-        metrics.TRIMMED.labels(self._log.identity).inc(dropped)
-        log.info("dropped by retention", extra={"records": dropped, "partitions": len(trims)})
         return True
 
     def _serve(self) -> Iterable[tuple[None, Event]]:
@@ -504,6 +504,7 @@ class StoreRole:
                 deletable=self._settings.deletable,
                 registers=self._registers,
                 link_sync=self._link_sync,
+                hold_words=self._holds,
                 bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
                 now_ms=self._clock.now_ms(),

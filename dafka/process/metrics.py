@@ -53,6 +53,16 @@ RIVALS = Counter(
 )
 READ_FAILURES = Counter("dafka_store_read_failures", "Reads the disk refused")
 TRIMMED = Counter("dafka_store_trimmed_records", "Records dropped by retention", ["address"])
+RELEASED = Counter(
+    "dafka_store_released_records",
+    "Records dropped though a cluster lacks them, as their hold had reached its bound",
+    ["address"],
+)
+HOLD_USED = Gauge(
+    "dafka_store_hold_used_ratio",
+    "How much of a hold's bound is used by what is kept for it alone, where that is most",
+    ["address"],
+)
 FORGOTTEN = Counter(
     "dafka_store_forgotten_partitions", "Emptied partitions a store has forgotten", ["address"]
 )

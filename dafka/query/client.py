@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from dafka.groups.commit import Commit
     from dafka.groups.membership import Roster
+    from dafka.storage.holds import HoldWord
     from dafka.transport.keys import Credentials
     from dafka.transport.request import ConnectClient
 
@@ -309,6 +310,23 @@ class StoreClient:
         """
         topic, address = map(octets_of, partition)
         return self._ask(messages.SkipRequest(topic, address, end), messages.SkipResponse).records
+
+    def hold(self, word: HoldWord) -> str:
+        """Let the store keep what clusters lack, and of what is named only what is not below that.
+
+        Returns:
+            The address of the store, that of its disk: another one has none of what was said.
+
+        Raises:
+            RefusedError: It has heard of a later epoch, or is of before this question.
+            QueryError: It does not answer; it may do so all the same.
+        """
+        rows = tuple(
+            (octets_of(topic), octets_of(address), end)
+            for (topic, address), end in word.floors.items()
+        )
+        question = messages.HoldRequest(word.epoch, word.need, rows)
+        return self._ask(question, messages.HoldResponse).identity
 
     def groups(self) -> list[str]:
         """Return the groups of consumers that have ever committed something."""

@@ -19,6 +19,7 @@ from dafka.groups import membership  # noqa: TC001  msgspec reads annotations at
 from dafka.limits import (
     ADDRESS_BYTES_MAX,
     DIGESTS_MAX,
+    HOLD_NEED_BYTES_MAX,
     NAMED_MAX,
     OPENING_CHARACTERS_MAX,
     QUERY_BYTES_MAX,
@@ -218,6 +219,20 @@ class LinkSyncRequest(Struct, frozen=True, array_like=True, tag="link"):
     in_sync: bool
 
 
+class HoldRequest(Struct, frozen=True, array_like=True, tag="hold"):
+    """Keep of partitions what is not below a floor, as clusters lack it; see `dafka.storage.holds`.
+
+    Attributes:
+        epoch: Of who is in charge.
+        need: A digest of which clusters must have what.
+        floors: Topic, address, and the sequence below which all of them have all.
+    """
+
+    epoch: Count
+    need: Annotated[bytes, Meta(max_length=HOLD_NEED_BYTES_MAX)]
+    floors: Annotated[tuple[tuple[Name, Name, Sequence], ...], Meta(max_length=NAMED_MAX)]
+
+
 class HealthRequest(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
@@ -243,7 +258,9 @@ RecordQuestion = (
     | CatchUpRequest
 )
 HoleQuestion = HolesRequest | SkipRequest
-Question = RecordQuestion | DeleteRequest | HoleQuestion | GroupQuestion | GroupRequest
+Question = (
+    RecordQuestion | DeleteRequest | HoleQuestion | HoldRequest | GroupQuestion | GroupRequest
+)
 
 
 class TopicsResponse(Struct, frozen=True, array_like=True, tag="topics"):
@@ -409,6 +426,16 @@ class LinkSyncResponse(Struct, frozen=True, array_like=True, tag="linked"):
     awaited: bool
 
 
+class HoldResponse(Struct, frozen=True, array_like=True, tag="held"):
+    """It does so from now on, also after a restart.
+
+    Attributes:
+        identity: Its address: that of its disk.
+    """
+
+    identity: str
+
+
 class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
@@ -452,6 +479,7 @@ Answer = (
     | DeleteResponse
     | HolesResponse
     | SkipResponse
+    | HoldResponse
     | HealthResponse
     | ErrorResponse
     | GroupAnswer

@@ -22,6 +22,7 @@ from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.records.batch import is_compressed, newest_ms, raw_records
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
+from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.log import Mark, extent_of, goes_on
 from dafka.storage.new_disk import catch_up, is_new
 from dafka.transport.access import ANYBODY
@@ -143,6 +144,7 @@ def answer(
     dropped: Callable[[Reason], None] = lambda _reason: None,
     registers: Registers | None = None,
     link_sync: LinkSync | None = None,
+    hold_words: Holds | None = None,
     bounds: AnswerBounds = ANSWER_BOUNDS,
     holes: Holes | None = None,
     now_ms: int = 0,
@@ -157,6 +159,7 @@ def answer(
         dropped: Called if what came is no question, or not one that this key may ask.
         registers: Of the groups' members, if this store keeps them.
         link_sync: Which links have brought positions, if this store keeps that.
+        hold_words: What clusters have that must have it, if this store keeps that.
         bounds: Of the answer, and of the work for it.
         holes: What the store waits for in vain, if it can be asked.
         now_ms: The time, by a clock that does not jump.
@@ -172,6 +175,8 @@ def answer(
             return encode(answered(asked, log, registers, link_sync, now_ms, bounds))
         if isinstance(asked, messages.HolesRequest | messages.SkipRequest):
             return encode(_of_holes(asked, holes))
+        if isinstance(asked, messages.HoldRequest):
+            return encode(_hold(asked, log, hold_words or Holds(log)))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log, bounds) if deletable else _NOT_DELETABLE)
         if isinstance(asked, _READS) and not bounds.read_bytes:
@@ -217,6 +222,12 @@ def _of_holes(question: messages.HoleQuestion, holes: Holes | None) -> Answer:
         return messages.ErrorResponse("skip", "this store waits for nothing of it up to there")
     holes.skip(partition, hole.stop)
     return messages.SkipResponse(len(hole))
+
+
+def _hold(question: messages.HoldRequest, log: RecordLog, holds: Holds) -> messages.HoldResponse:
+    floors = {Partition(text(one), text(other)): end for one, other, end in question.floors}
+    holds.place(HoldWord(question.epoch, question.need, floors))
+    return messages.HoldResponse(log.identity)
 
 
 def _delete(
@@ -265,10 +276,16 @@ def _permitted(question: Question, rights: Rights) -> bool:
             | messages.AcceptRequest(request)
         ):
             return rights.may_write(COMMITS_TOPIC) and rights.may_commit(request.group)
-        case messages.LinkSyncRequest():
-            return rights.may_mirror(COMMITS_TOPIC)
+        case messages.LinkSyncRequest() | messages.HoldRequest():
+            return all(map(rights.may_mirror, _mirrored(question)))
         case _:
             return rights.may_read(text(question.topic or b""))
+
+
+def _mirrored(question: messages.LinkSyncRequest | messages.HoldRequest) -> set[str]:
+    """The topics that only distributors tell of like this."""
+    rows = question.floors if isinstance(question, messages.HoldRequest) else ()
+    return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}
 
 
 def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> Answer:

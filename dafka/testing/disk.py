@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from dafka.model import Batch, Partition
-    from dafka.storage.log import TableEntry
+    from dafka.storage.log import Extent, RecordLog, TableEntry
     from dafka.testing.world import SimNode
 
     Written = Callable[[Sequence[Batch], Iterable[Partition], Mapping[Partition, range]], None]
@@ -111,6 +111,34 @@ class SimLog(MemoryLog):
             held.append, batches, trims=trims, skips=skips, entries=entries, forgets=forgets
         )
         self._disk.commit(partial(landed, held, change, batches, trims, skips, self._written))
+
+
+class SettledTables:
+    """The port `HeldLog` of a simulated store: what is put there is on disk at once.
+
+    Its answer leaves a store no earlier than that, and nothing else happens meanwhile.
+
+    Args:
+        held: What is on disk.
+        view: The same as the process has it.
+    """
+
+    def __init__(self, held: MemoryLog, view: RecordLog) -> None:
+        self._held, self._view = held, view
+
+    def extents(self) -> Mapping[Partition, Extent]:
+        """What there is of every partition, as the process has it."""
+        return self._view.extents()
+
+    def append(self, batches: Sequence[Batch], *, entries: Sequence[TableEntry]) -> None:
+        """Put entries into tables."""
+        self._held.append(batches, entries=entries)
+
+    def scan(
+        self, table: str, prefix: bytes, count_max: int, after: bytes | None = None
+    ) -> list[tuple[bytes, bytes]]:
+        """Some of them, in order."""
+        return self._held.scan(table, prefix, count_max, after)
 
 
 def landed(

@@ -18,15 +18,16 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
 from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.query.service import ANSWER_BOUNDS, AnswerBounds
+from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
 from dafka.records.batch import BatchBuilder, Run, values_of
 from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
+from dafka.storage.holds import Holds
 from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer
 from dafka.storage.spool import MemorySpool
-from dafka.testing.disk import SimDisk, SimLog, SimSpool
+from dafka.testing.disk import SettledTables, SimDisk, SimLog, SimSpool
 from dafka.testing.history import (
     Began,
     DiskLost,
@@ -240,6 +241,7 @@ class SimStore(SimNode[None, Never]):
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view: RecordLog = SimLog(log, self.disk, self.written)
+        self._holds = Holds(log)
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
         self.forbidden: set[str] = set()
@@ -252,18 +254,24 @@ class SimStore(SimNode[None, Never]):
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
         self.server = SimQueryServer(self)
         self._view = self.opened()
+        self._holds = Holds(SettledTables(self.log, self._view))
         role = StoreRole(
             self._view,
             self.server,
             self._retainer,
             settings=self._settings,
             clock=self.clock,
+            holds=self._holds,
         )
         return role, role.machine
 
     def opened(self) -> RecordLog:
         """Its log, as a process that opens it has it."""
         return SimLog(self.log, self.disk, self.written)
+
+    def hold(self, question: bytes) -> bytes:
+        """Answer who says what clusters have of what is here."""
+        return answer(question, self._view, hold_words=self._holds)
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""

@@ -19,6 +19,7 @@ from distributor.cli import controller_looks
 from distributor.cli.called import called_controller, called_replicas, cluster_of, on_own_host
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.controller_process import RunningController
+from distributor.control.hold_keeper import HoldKeeper, holds_any
 from distributor.control.messages import CreateInstance
 from distributor.control.wanted import flows_of
 from distributor.loading import load
@@ -33,7 +34,12 @@ controller = typer.Typer(
 )
 
 
-for look in (controller_looks.status, controller_looks.flows, controller_looks.replicas):
+for look in (
+    controller_looks.status,
+    controller_looks.flows,
+    controller_looks.replicas,
+    controller_looks.held,
+):
     controller.command()(look)
 
 
@@ -98,6 +104,7 @@ def run(
             flows,
             places,
             certificates,
+            keeper=HoldKeeper(declared, cluster) if holds_any(declared) else None,
         )
         stack.callback(running.close)
         log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})

@@ -1,4 +1,4 @@
-"""`distributor controller status`, `flows` and `replicas`: how a running controller is.
+"""`distributor controller status`, `flows`, `replicas` and `held`: how a running controller is.
 
 They read what it shows at its `--metrics` port, and change nothing.
 """
@@ -19,6 +19,7 @@ from dafka.cli.queries import Timeout
 from dafka.errors import QueryError
 from dafka.process.caller import Caller
 from distributor.cli.replica import place_of
+from distributor.control.holds import HeldForRow
 from distributor.control.overview import ControlledFlowRow, DrivenReplicaRow
 from topology.output import Columns, column, number, print_json, print_rows
 from topology.terminal import say
@@ -44,6 +45,14 @@ REPLICAS: Columns[DrivenReplicaRow] = (
     number("ready"),
     number("failed"),
     column("last end", "last_end"),
+)
+
+HELD: Columns[HeldForRow] = (
+    column("cluster"),
+    column("heard"),
+    number("partitions"),
+    number("records"),
+    number("gone"),
 )
 
 Address = Annotated[
@@ -118,6 +127,23 @@ def replicas(
     print_rows(rows, REPLICAS, f"replicas of {controller}", as_json=json_lines, lines=True)
 
 
+def held(
+    controller: Address,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+    web: WebFile = None,
+    token: Token = None,
+) -> None:
+    """List what stores hold for other clusters, and what is gone. Exit code 1 if something is.
+
+    Example: distributor controller held 127.0.0.1:9301
+    """
+    rows = _shown(controller, timeout, web, token).held_for
+    print_rows(rows, HELD, f"held as seen by {controller}", as_json=json_lines, lines=True)
+    if any(one.gone for one in rows):
+        raise typer.Exit(1)
+
+
 @dataclass(frozen=True, slots=True)
 class _ShownController:
     """What a controller shows."""
@@ -126,6 +152,7 @@ class _ShownController:
     epoch: int
     flows: list[ControlledFlowRow]
     replicas: list[DrivenReplicaRow]
+    held_for: list[HeldForRow]
 
 
 def _shown(
@@ -150,6 +177,7 @@ def _shown(
             found["epoch"],
             [ControlledFlowRow(**one) for one in found["flows"]],
             [DrivenReplicaRow(**one) for one in found["replicas"]],
+            [HeldForRow(**one) for one in found["held_for"]],
         )
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise QueryError(f"{controller} does not answer as a controller: {text[:80]!r}") from error

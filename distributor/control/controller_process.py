@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from distributor.control.grants import GrantEffect, Wishes
+    from distributor.control.hold_keeper import HoldKeeper
+    from distributor.control.holds import HeldForRow
     from distributor.control.messages import CreateInstance, Flow
     from distributor.control.overview import ControlledFlowRow
     from distributor.control.wire import Certificates
@@ -61,6 +63,9 @@ TELL_MS = 1_000
 
 PAGE_S = 2.0
 """How long a page may take."""
+
+HOLD_S = 5.0
+"""How often all clusters are asked what they have of what is held for them."""
 
 AGAIN_S = 1.0
 """When stores are asked again that did not answer, or have not stored."""
@@ -79,6 +84,7 @@ class RunningController:
         certificates: For TLS with replicas; None for none.
         sessions: Times of sessions.
         grants: When grants move.
+        keeper: Tells stores what to hold; closed with this. None where nothing is held.
 
     Raises:
         MisuseError: The cluster cannot be joined like this.
@@ -93,6 +99,7 @@ class RunningController:
         certificates: Certificates | None = None,
         sessions: SessionSettings | None = None,
         grants: GrantSettings | None = None,
+        keeper: HoldKeeper | None = None,
     ) -> None:
         self._instance, self._flows, self._replicas = instance, flows, replicas
         self._certificates = certificates
@@ -113,8 +120,13 @@ class RunningController:
         """As replicas and other controllers know it."""
         self._meter = ControllerMeter(instance.cluster)
         self._tell_due_ms = 0
+        self._keeper = keeper
+        self._held_for: list[HeldForRow] = []
+        """What other clusters lacked when they were asked last."""
         self._log = WishLog(cluster)
         self._asking = ThreadPoolExecutor(1, "dafka-ask")
+        self._keeping = ThreadPoolExecutor(1, "dafka-hold")
+        """Apart: clusters that are down take long to ask, and grants do not wait for that."""
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._thread = threading.Thread(target=self._main, name="dafka-controller", daemon=True)
@@ -161,6 +173,7 @@ class RunningController:
             "epoch": self.epoch,
             "flows": [asdict(row) for row in self._flow_rows()],
             "replicas": [asdict(row) for row in rows],
+            "held_for": [asdict(row) for row in self._held_for],
         }
 
     def close(self) -> None:
@@ -169,6 +182,10 @@ class RunningController:
         self._post(self._stopping.set)
         wait_for_end(self._thread, "sessions with replicas")
         self._asking.shutdown(wait=False)
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            self._keeping.submit(keeper.close)
+        self._keeping.shutdown(wait=False)
         self._log.close()
 
     def _post(self, what: Callable[..., None], *given: int) -> None:
@@ -216,6 +233,7 @@ class RunningController:
                 f"the stores keep what a controller of epoch {kept.epoch} wants, and agree on "
                 f"epoch {epoch}: their disks are not those that they had"
             )
+        keeping = await self._hold_first(epoch)
         names = sorted(self._replicas)
         machine = GrantMachine(
             epoch, self._instance, self._flows, names, kept, self._grants, now_ms()
@@ -230,10 +248,30 @@ class RunningController:
                     await self._perform(machine, machine.handle(event, now_ms()))
                 self._tell()
         finally:
+            if keeping is not None:
+                keeping.cancel()
             self.epoch, self._kept = 0, NO_WISHES
             self._meter.leave()
             await self._hang_up()
             log.info("this controller is in charge no more", extra={"epoch": epoch})
+
+    async def _hold_first(self, epoch: int) -> asyncio.Task[None] | None:
+        """Let stores hold for whoever is to have what they have, then see to it meanwhile."""
+        if self._keeper is None:
+            return None
+        await self._answered(partial(self._keeper.place, epoch), self._keeping)
+        keeping = self._loop.create_task(self._keep_holds(self._keeper))
+        keeping.add_done_callback(self._ended)
+        return keeping
+
+    async def _keep_holds(self, keeper: HoldKeeper) -> None:
+        try:
+            while True:
+                self._held_for = await self._loop.run_in_executor(self._keeping, keeper.round)
+                self._meter.tell_holds(self._held_for)
+                await asyncio.sleep(HOLD_S)
+        finally:
+            self._held_for = []
 
     def _tell(self) -> None:
         """Let metrics say how it is, when that is due."""
@@ -310,11 +348,11 @@ class RunningController:
         for client in clients.values():
             await client.close()
 
-    async def _answered(self, ask: Callable[[], T]) -> T:
+    async def _answered(self, ask: Callable[[], T], asking: ThreadPoolExecutor | None = None) -> T:
         """What the stores answer, however long that takes."""
         while True:
             try:
-                return await self._loop.run_in_executor(self._asking, ask)
+                return await self._loop.run_in_executor(asking or self._asking, ask)
             except (QueryError, NotStoredError, BufferFullError) as error:
                 log.warning("stores do not answer a controller: %s", error)
                 await asyncio.sleep(AGAIN_S)

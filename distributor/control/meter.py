@@ -12,9 +12,10 @@ from distributor.control.flow_table import Fate
 from distributor.control.messages import FlowKind, FlowStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from distributor.control.events import SessionEnd
+    from distributor.control.holds import HeldForRow
     from distributor.control.overview import ControlledFlowRow
     from distributor.control.replica import ReplicaMachine
 
@@ -49,6 +50,16 @@ CONTROLLED_REPLICAS = Gauge(
     "distributor_controller_replicas",
     "Replicas of the controller in charge, by whether they are there",
     ["cluster", "state"],
+)
+LACKING = Gauge(
+    "distributor_controller_lacking_records",
+    "Records of this cluster that another one lacks, and that are held for it",
+    ["cluster", "other"],
+)
+GONE = Gauge(
+    "distributor_controller_gone_records",
+    "Of these, how many no store of this cluster keeps any more",
+    ["cluster", "other"],
 )
 
 
@@ -99,8 +110,14 @@ class ControllerMeter:
         CONTROLLED_REPLICAS.labels(self._cluster, "there").set(there)
         CONTROLLED_REPLICAS.labels(self._cluster, "away").set(away)
 
+    def tell_holds(self, rows: Iterable[HeldForRow]) -> None:
+        """Say what others lack."""
+        for row in rows:
+            LACKING.labels(self._cluster, row.cluster).set(row.records)
+            GONE.labels(self._cluster, row.cluster).set(row.gone)
+
     def leave(self) -> None:
         """It is in charge no more, and knows nothing of these."""
         IN_CHARGE.labels(self._cluster).set(0)
-        for gauge in (CONTROLLED_FLOWS, CONTROLLED_REPLICAS):
+        for gauge in (CONTROLLED_FLOWS, CONTROLLED_REPLICAS, LACKING, GONE):
             gauge.remove_by_labels({"cluster": self._cluster})

@@ -91,6 +91,16 @@ class StoreView:
         nothing = range(0)
         self.unlisted = known | {one: ended.get(one, nothing).stop - 1 for one in asked}
 
+    def end(self, partition: Partition) -> int:
+        """The sequence after the last one it ever had, as far as it has said."""
+        head = self.heads.get(partition, self.unlisted.get(partition))
+        return 0 if head is None else head + 1
+
+    @property
+    def kept(self) -> dict[Partition, range]:
+        """What it keeps of every partition that it lists; empty ranges are where it goes on."""
+        return {one: range(self.begins.get(one, 0), head + 1) for one, head in self.heads.items()}
+
     def _take(self, ranges: Mapping[Partition, range | None]) -> None:
         for partition, kept in ranges.items():
             if not (self._wants(partition.topic) and self._share.has(partition.address)):
@@ -171,6 +181,27 @@ class Holdings:
             self._unsaid(self.client(), error)
             return False
         return True
+
+    def each(self) -> dict[str, StoreView]:
+        """Ask every store; return what those hold that answer, by their query ports."""
+        return {endpoint: self._views[endpoint] for endpoint in self._stores.all(self._ask).given}
+
+    def least(self, partitions: Collection[Partition]) -> dict[Partition, int] | None:
+        """Ask every store; return how far all that answer have these; None if none answers."""
+
+        def ask(client: StoreClient) -> StoreView:
+            view = self._views[self._ask(client)]
+            view.name(client, partitions)
+            return view
+
+        views = self._stores.all(ask).given.values()
+        if not views:
+            return None
+        return {partition: min(view.end(partition) for view in views) for partition in partitions}
+
+    def client_of(self, endpoint: str) -> StoreClient:
+        """One of the stores, by its query port."""
+        return self._stores.store(endpoint)
 
     def begins(self) -> dict[Partition, int] | None:
         """Ask every store; return the least log starts, where above 0; None if one is silent.

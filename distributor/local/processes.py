@@ -170,9 +170,14 @@ def _stores(topology: Topology, directory: Path) -> list[_Draft]:
 
 def _retained(rule: RetentionSpec) -> str:
     """A rule as `dafka store --retain` reads it."""
-    age = "" if rule.age_s is None else f",age_s={rule.age_s}"
-    size = "" if rule.bytes_max is None else f",bytes={rule.bytes_max}"
-    return rule.topics + age + size
+    numbers = {
+        "age_s": rule.age_s,
+        "bytes": rule.bytes_max,
+        "hold_age_s": rule.hold_age_s,
+        "hold_bytes": rule.hold_bytes,
+    }
+    given = (f",{name}={number}" for name, number in numbers.items() if number is not None)
+    return rule.topics + "".join(given)
 
 
 def _distributors(plan: Plan, file: Path) -> list[_Draft]:

@@ -19,7 +19,13 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.local.processes import ProcessKind
-from distributor.operations.meter import clock_skews_s, towers_away, unread_meshes
+from distributor.operations.meter import (
+    clock_skews_s,
+    gone_records,
+    holds_used,
+    towers_away,
+    unread_meshes,
+)
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import SILENT, STUCK, status_of
@@ -45,6 +51,8 @@ LATE_S = 60.0
 DISK_FREE_SHARE_MIN = 0.1
 """A disk with less of it free fills up before anybody is back from a weekend."""
 
+HOLD_USED_MAX = 0.5
+"""Beyond that somebody has to see to the cluster that lacks what is held for it."""
 
 SETTLE_S = 5.0
 """What one cluster has and another lacks for so long, while no link lags, is not under way."""
@@ -151,6 +159,7 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
             case _:
                 yield from _of_clock(vitals)
                 yield from _of_dialect(vitals)
+                yield from _of_holds(vitals)
 
 
 def _means(cluster: ClusterSpec, kind: ProcessKind) -> str:
@@ -185,6 +194,22 @@ def _of_dialect(vitals: Vitals) -> Iterator[Diagnosis]:
             "implementation does, and would break at what it says",
             "if the cluster is theirs, declare it wire: libdafka; else find out who connects to "
             "its ports (ss -tnp) and keep him away. It goes on once one of its own kind is there",
+        )
+
+
+def _of_holds(vitals: Vitals) -> Iterator[Diagnosis]:
+    """A store that soon keeps no more what a cluster lacks, and what it has let go."""
+    do = "have that cluster back, or give the hold a larger bound (hold_age_s, hold_bytes)"
+    for used in holds_used(vitals.exposition):
+        if used > HOLD_USED_MAX:
+            what = f"keeps what another cluster lacks, and has used {used:.0%} of that hold"
+            yield Diagnosis(vitals.process.name, what, do)
+    for cluster, records in gone_records(vitals.exposition).items():
+        yield Diagnosis(
+            f"{vitals.process.cluster} → {cluster}",
+            f"{cluster} lacks {counted(records, 'record')} that no store of "
+            f"{vitals.process.cluster} keeps any more",
+            f"see whether another cluster brings them (distributor verify); {do}",
         )
 
 

@@ -73,6 +73,17 @@ def unread_meshes(exposition: str) -> int:
     return int(sum(sample.value for sample in _samples(exposition, "dafka_unread_meshes")))
 
 
+def holds_used(exposition: str) -> list[float]:
+    """How much of a hold's bound stores have used, each where that is most; 1 is all."""
+    return [sample.value for sample in _samples(exposition, "dafka_store_hold_used_ratio")]
+
+
+def gone_records(exposition: str) -> dict[str, int]:
+    """How many records each cluster lacks that a controller's own keeps no more, if any."""
+    samples = _samples(exposition, "distributor_controller_gone_records")
+    return {one.labels["other"]: int(one.value) for one in samples if one.value}
+
+
 class GatewayTotals(NamedTuple):
     """What a gateway tells.
 

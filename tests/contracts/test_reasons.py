@@ -313,6 +313,9 @@ CAUSES = {
             for n in range(LINKS_MAX + 1)
         )
     ),
+    "hold": is_asked(
+        query.encode(query.HoldRequest(2, b"", ())), query.encode(query.HoldRequest(1, b"", ()))
+    ),
     "control message": commands(b"12345678", b"\1command"),
     "control size": ("control", lambda *_: obey(bytes(QUERY_BYTES_MAX + 1), [])),
     "control version": commands(b"12345678", b"\2"),

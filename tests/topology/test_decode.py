@@ -162,12 +162,15 @@ def test_without_topics_all_are_copied():
 
 
 def test_what_stores_need_not_keep():
-    rules = [{"topics": "logs-*", "age_s": 60}, {"topics": "*", "bytes": 7}]
+    rules = [
+        {"topics": "logs-*", "age_s": 60, "hold_age_s": 90},
+        {"topics": "*", "bytes": 7, "hold_bytes": 8},
+    ]
     topology, problems = decode(changed("retention", rules))
     assert problems == []
     assert topology.retention == (
-        RetentionSpec(topics="logs-*", age_s=60),
-        RetentionSpec(topics="*", bytes_max=7),
+        RetentionSpec(topics="logs-*", age_s=60, hold_age_s=90),
+        RetentionSpec(topics="*", bytes_max=7, hold_bytes=8),
     )
 
 
@@ -179,6 +182,8 @@ def test_what_stores_need_not_keep():
         ({"topics": "", "age_s": 1}, "$.retention[0].topics", "'' is not a pattern"),
         ({"topics": "x", "age_s": 0}, "$.retention[0].age_s", "0 is out of range"),
         ({"topics": "x", "bytes": "1"}, "$.retention[0].bytes", "'1' is not a whole number"),
+        ({"topics": "x", "hold_age_s": 1}, "$.retention[0]", "nothing is said of how long to keep"),
+        ({"topics": "x", "hold_bytes": 0}, "$.retention[0].hold_bytes", "0 is out of range"),
     ],
 )
 def test_a_rule_that_cannot_be_used(rule, path, message):

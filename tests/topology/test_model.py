@@ -7,6 +7,7 @@ from topology.model import (
     GroupMargin,
     OffsetSettings,
     Placement,
+    RetentionSpec,
     Topics,
     branches,
     leaves,
@@ -121,3 +122,18 @@ def test_a_tree_over_some_of_its_clusters_has_no_branch_with_one_child():
     assert restricted(tree, {"c2", "c3"}) == tree_of((1, "c2", "c3"))
     assert restricted(tree, {"c4"}) == "c4"
     assert restricted(tree, ()) is None
+
+
+def test_of_what_is_held_a_cluster_must_have_what_it_is_to_have():
+    rules = (
+        RetentionSpec(topics="short", age_s=1),
+        RetentionSpec(topics="*", age_s=1, hold_age_s=2),
+    )
+    placed = (Placement(topics="eu-*", clusters=("c1",)),)
+    tree = topology_of(tree_of((1, "c1", "c2")))
+    topology = replace(tree, retention=rules, placement=placed)
+    assert topology.must_have("log", "c2")
+    assert topology.must_have("eu-log", "c1")
+    for topic in ("short", "eu-log", "_mine", "__heartbeat"):
+        assert not topology.must_have(topic, "c2")
+    assert not tree.must_have("log", "c2")

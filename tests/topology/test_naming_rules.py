@@ -6,7 +6,7 @@ import pytest
 
 from topology.decode import decode
 from topology.formats import parse_format
-from topology.model import RetentionSpec
+from topology.model import ControllerSpec, RetentionSpec
 from topology.naming_rules import naming_problems
 from topology.testing import topology_of, tree_of
 
@@ -96,6 +96,38 @@ def test_no_retention_of_what_clusters_keep_for_themselves():
             "'_schemas' is for topics of the clusters themselves, schemas for instance",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "key"),
+    [
+        ({"age_s": 5, "hold_age_s": 5}, "hold_age_s"),
+        ({"bytes_max": 5, "hold_age_s": 5}, "hold_age_s"),
+        ({"bytes_max": 5, "hold_bytes": 4}, "hold_bytes"),
+        ({"age_s": 5, "hold_bytes": 9}, "hold_bytes"),
+    ],
+)
+def test_a_hold_is_above_the_bound_that_it_is_beside(rule, key):
+    topology = controlled(RetentionSpec(topics="*", **rule))
+    assert [path for path, _ in told(topology)] == [f"$.retention[0].{key}"]
+
+
+def test_a_hold_needs_controllers_of_every_cluster():
+    rule = RetentionSpec(topics="*", age_s=5, bytes_max=5, hold_age_s=6, hold_bytes=6)
+    assert told(controlled(rule)) == []
+    alone = replace(with_registries("", "", primary=None), retention=(rule,))
+    assert told(alone) == [
+        ("$.retention[0]", "nobody would tell stores of c1, c2 what clusters lack")
+    ]
+
+
+def controlled(rule):
+    topology = with_registries("", "", primary=None)
+    clusters = tuple(
+        replace(one, controllers=(ControllerSpec(metrics="127.0.0.1:1"),))
+        for one in topology.clusters
+    )
+    return replace(topology, clusters=clusters, retention=(rule,))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from dafka.storage.retention import Retention
+from dafka.storage.retention import HoldBounds, Retention
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -74,6 +74,27 @@ def test_retention_rules_as_written():
         Retention(topics="logs-*", age_ms=60_000, bytes_max=9),
         Retention(topics="a,b", bytes_max=1),
     ]
+    held = ["x,age_s=60,bytes=9,hold_age_s=61,hold_bytes=10", "y,age_s=60,hold_age_s=99"]
+    assert retention_of(held) == [
+        Retention(
+            topics="x", age_ms=60_000, bytes_max=9, hold=HoldBounds(age_ms=61_000, bytes_max=10)
+        ),
+        Retention(topics="y", age_ms=60_000, hold=HoldBounds(age_ms=99_000)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "x,age_s=5,hold_age_s=5",
+        "x,bytes=5,hold_age_s=9",
+        "x,bytes=5,hold_bytes=4",
+        "x,hold_age_s=9",
+    ],
+)
+def test_a_hold_is_above_the_bound_that_it_is_beside(rule):
+    with pytest.raises(MisuseError, match="cannot be used"):
+        retention_of([rule])
 
 
 @pytest.mark.parametrize("rule", ["x", "", "x,age_s=0", "x,age_s=-1", ",bytes=1", "x,bytes=1e9"])

@@ -178,9 +178,9 @@ def test_commits_are_kept_for_seven_days(cluster):
     commits = Partition("__consumer_offsets", "AB" * 16)
     batch, log = make_batch([b"value"], partition=commits, timestamp_ms=1), MemoryLog("ME")
     log.append([batch])
-    retainer = cluster.store()._role._retainer
-    assert retainer.due(log, 7 * 86_400_000, 9) == {}
-    assert retainer.due(log, 7 * 86_400_000 + 2, 9) == {commits: 1}
+    retainer = cluster.store()._role._retention._retainer
+    assert retainer.due(log, 7 * 86_400_000, 9).trims == {}
+    assert retainer.due(log, 7 * 86_400_000 + 2, 9).trims == {commits: 1}
 
 
 def test_a_second_store_in_the_same_directory_is_refused(stored, free_ports):
@@ -366,7 +366,10 @@ def test_no_rule_drops_what_gateways_need(cluster):
     for topic in (TOPICS, CATALOG):
         log.append(batches_of(Partition(topic, "A"), 0, [b"x"]))
     everything = Retention(topics="_*", age_ms=0)
-    assert cluster.store(retention=(everything,))._role._retainer.due(log, 2**60, 9) == {}
+    assert (
+        cluster.store(retention=(everything,))._role._retention._retainer.due(log, 2**60, 9).trims
+        == {}
+    )
 
 
 def test_what_controllers_want_is_kept_and_what_they_wanted_before_in_part(cluster):
@@ -375,8 +378,8 @@ def test_what_controllers_want_is_kept_and_what_they_wanted_before_in_part(clust
         for sequence in range(length):
             log.append(batches_of(partition, sequence, [bytes(1_000_000)]))
     everything = Retention(topics="_*", age_ms=0)
-    retainer = cluster.store(retention=(everything,))._role._retainer
-    trims = retainer.due(log, 2**60, 99)
+    retainer = cluster.store(retention=(everything,))._role._retention._retainer
+    trims = retainer.due(log, 2**60, 99).trims
     assert trims.keys() == {before}
     assert 10 < trims[before] < 20
 
@@ -384,10 +387,12 @@ def test_what_controllers_want_is_kept_and_what_they_wanted_before_in_part(clust
 def test_changes_of_topics_are_kept_for_some_days(cluster):
     log, changes = MemoryLog("ME"), Partition(CHANGES, "A")
     log.append(batches_of(changes, 0, [b"x"]))
-    retainer = cluster.store(retention=(Retention(topics="_*", age_ms=0),))._role._retainer
+    retainer = cluster.store(
+        retention=(Retention(topics="_*", age_ms=0),)
+    )._role._retention._retainer
     arrived_ms = log.extents()[changes].oldest_ms
-    assert retainer.due(log, arrived_ms + KEPT_MS, 9) == {}
-    assert retainer.due(log, arrived_ms + KEPT_MS + 1, 9) == {changes: 1}
+    assert retainer.due(log, arrived_ms + KEPT_MS, 9).trims == {}
+    assert retainer.due(log, arrived_ms + KEPT_MS + 1, 9).trims == {changes: 1}
 
 
 def test_a_topic_is_deleted_only_where_that_is_allowed(cluster, tmp_path):

@@ -16,6 +16,7 @@ from dafka.query.messages import decode_question, encode
 from dafka.query.service import AnswerBounds, answer
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_headers
+from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.memory import MemoryLog
 from dafka.wire.primitives import text
 
@@ -321,6 +322,14 @@ def test_positions_of_groups_in_pages(serving, client, committed):
     assert client.offsets("billing") == {place: Commit(n, 1, 5) for n, place in enumerate(places)}
     assert client.offsets("nobody") == {}
     assert client.groups() == ["billing", *(f"group-{n}" for n in range(7))]
+
+
+def test_a_store_is_told_what_to_hold(serving, client):
+    serving.log.append([Batch(ORDERS, 0, 1, b"x")])
+    assert client.hold(HoldWord(2, b"all", {ORDERS: 1})) == serving.log.identity
+    assert Holds(serving.log).floor(ORDERS) == 1
+    with pytest.raises(RefusedError, match="hold"):
+        client.hold(HoldWord(1, b"all", {}))
 
 
 def test_a_link_tells_how_it_stands(serving, client):

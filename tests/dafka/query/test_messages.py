@@ -47,6 +47,12 @@ questions = st.one_of(
     st.just(messages.HealthRequest()),
     st.just(messages.CatchUpRequest()),
     st.builds(messages.LinkSyncRequest, names, st.booleans()),
+    st.builds(
+        messages.HoldRequest,
+        counts,
+        st.binary(max_size=64),
+        st.lists(st.tuples(names, names, sequences), max_size=5).map(tuple),
+    ),
     st.builds(messages.GroupsRequest, st.none() | names),
     st.builds(messages.CommitsRequest, names, st.none() | places),
     st.builds(messages.MembersRequest, names),
@@ -91,6 +97,7 @@ answers = st.one_of(
         st.booleans(),
     ),
     st.builds(messages.LinkSyncResponse, st.booleans(), st.booleans()),
+    st.builds(messages.HoldResponse, st.text()),
     st.builds(
         messages.PrepareResponse,
         st.builds(

@@ -23,10 +23,11 @@ from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.compression import Codec
 from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
 from dafka.records.envelope import FRESH
+from dafka.storage.holds import Holds
 from dafka.storage.memory import MemoryLog
 from dafka.testing.strategies import batch_of
 from dafka.transport.access import EVERYTHING, Rights
-from dafka.wire.primitives import text
+from dafka.wire.primitives import octets_of, text
 
 A1, B2 = Partition("orders", "A1"), Partition("orders", "B2")
 
@@ -501,6 +502,8 @@ def test_any_bytes_are_answered(octets):
         (messages.HolesRequest(), False, False),
         (messages.SkipRequest(b"b", b"1", 7), False, False),
         (messages.LinkSyncRequest(b"1 at level 2", False), False, False),
+        (messages.HoldRequest(1, b"all", ()), False, False),
+        (messages.HoldRequest(1, b"all", ((b"b", b"1", 5),)), False, False),
         (messages.CatchUpRequest(), False, False),
     ],
     ids=repr,
@@ -556,3 +559,30 @@ def test_members_of_groups_are_whoever_may_commit(log):
         assert reason(question, some) == ""
         assert reason(question, replace(some, groups=("shop",))) == "not permitted"
         assert reason(question, replace(some, groups=())) == "not permitted"
+
+
+@pytest.mark.parametrize(
+    ("mirrors", "permitted"),
+    [
+        (("",), True),
+        (("orders", "__consumer_offsets"), True),
+        (("orders",), False),
+        (("o",), False),
+    ],
+)
+def test_who_may_mirror_what_is_named_and_positions_may_say_what_is_held(log, mirrors, permitted):
+    question = encode(messages.HoldRequest(1, b"all", ((b"orders", b"1", 5),)))
+    found = decode_answer(answer(question, log, Rights(EVERYTHING, EVERYTHING, mirrors)))
+    assert isinstance(found, messages.HoldResponse) is permitted
+
+
+def test_a_word_on_holds_is_kept_and_an_older_one_refused(log):
+    place = next(iter(log.extents()))
+    row = (octets_of(place.topic), octets_of(place.address), 1)
+    found, reasons = [], []
+    for epoch in (2, 1):
+        question = encode(messages.HoldRequest(epoch, b"all", (row,)))
+        found.append(decode_answer(answer(question, log, dropped=reasons.append)))
+    assert found[0] == messages.HoldResponse(log.identity)
+    assert (found[1].reason, reasons) == ("hold", ["hold"])
+    assert Holds(log).floor(place) == 1

@@ -30,6 +30,7 @@ REPLICA = {
     "failed": 0,
     "last_end": "closed",
 }
+HELD = {"cluster": "south", "heard": True, "partitions": 1, "records": 5, "gone": 0}
 AWAY = REPLICA | {"replica": "r2", "session": "waiting"}
 
 
@@ -47,7 +48,7 @@ def there(free_ports):
 def controller(there):
     shown, endpoint = there
     shown.clear()
-    shown.update(in_charge=True, epoch=3, flows=[FLOW], replicas=[REPLICA])
+    shown.update(in_charge=True, epoch=3, flows=[FLOW], replicas=[REPLICA], held_for=[HELD])
     return shown, endpoint
 
 
@@ -57,6 +58,16 @@ def test_what_a_controller_shows_is_told_to_scripts_and_people(run, controller, 
     code, said, _ = run("controller", what, endpoint, "--json")
     assert (code, json.loads(said)) == (0, row)
     assert "r1" in run("controller", what, endpoint)[1]
+
+
+def test_what_is_held_for_others_is_told_and_what_is_gone(run, controller):
+    shown, endpoint = controller
+    code, said, _ = run("controller", "held", endpoint, "--json")
+    assert (code, json.loads(said)) == (0, HELD)
+    shown["held_for"].append(HELD | {"cluster": "west", "gone": 2})
+    code, said, _ = run("controller", "held", endpoint)
+    assert code == 1
+    assert "west" in said
 
 
 def test_whether_it_is_in_charge_and_lacks_none(run, controller):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from contextlib import ExitStack, closing
 
@@ -11,8 +12,10 @@ import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
+from dafka.errors import QueryError
 from distributor.control.controller_process import RunningController
 from distributor.control.grants import GrantSettings, Wishes
+from distributor.control.holds import HeldForRow
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wish_log import WishLog
 from distributor.errors import CommandError
@@ -131,7 +134,8 @@ def test_another_one_takes_over_and_disturbs_nobody(site, until):
     until(lambda: site.writers() == SPREAD)
     one, other = sorted((first, second), key=lambda one: not one.epoch)
     assert other.unready() == ""
-    assert other.page({}) == {"in_charge": False, "epoch": 0, "flows": [], "replicas": []}
+    nothing = {"flows": [], "replicas": [], "held_for": []}
+    assert other.page({}) == {"in_charge": False, "epoch": 0, **nothing}
     opened, epoch = site.opened, one.epoch
     one.close()
     until(lambda: other.epoch > epoch)
@@ -183,3 +187,47 @@ def test_stores_that_are_away_are_waited_for(pair, free_ports, until, caplog):
         until(lambda: "stores do not answer a controller" in caplog.text or not controller.epoch)
         with pair.running(1):
             until(lambda: site.writers() == [(1, "r2"), (2, "r2")])
+
+
+class Keeper:
+    """The port of what is held: stands when it is let."""
+
+    def __init__(self):
+        self.said = []
+        self.stands = threading.Event()
+
+    def place(self, epoch):
+        self.said.append(("place", epoch))
+        if not self.stands.is_set():
+            raise QueryError("0 stores hold for others, and 1 have to")
+
+    def round(self):
+        self.said.append("round")
+        return [HeldForRow("c2", True, 1, 5, 2)]
+
+    def close(self):
+        self.said.append("close")
+
+
+def test_nothing_is_said_to_replicas_before_its_holds_stand(site, until):
+    keeper = Keeper()
+    controller = site.controller(keeper=keeper)
+    until(lambda: len(keeper.said) >= 2)
+    assert (site.opened, metric("gone_records", other="c2")) == (0, None)
+    keeper.stands.set()
+    until(lambda: site.writers() == SPREAD)
+    assert {*keeper.said} - {"round"} == {("place", controller.epoch)}
+    until(lambda: metric("lacking_records", other="c2") == 5)
+    assert metric("gone_records", other="c2") == 2
+    assert [one["gone"] for one in controller.page({})["held_for"]] == [2]
+    controller.close()
+    until(lambda: keeper.said[-1] == "close")
+    assert metric("gone_records", other="c2") is None
+
+
+def test_a_keeper_that_fails_is_told(site, until):
+    keeper = Keeper()
+    keeper.stands.set()
+    keeper.round = lambda: 1 // 0
+    controller = site.controller(keeper=keeper)
+    until(lambda: "division" in controller.unwell())

@@ -8,6 +8,7 @@ from prometheus_client import REGISTRY
 
 from distributor.control.events import FlowChanged, SessionEnd
 from distributor.control.flow_table import Fate
+from distributor.control.holds import HeldForRow
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.control.meter import ControllerMeter, ReplicaMeter
 from distributor.control.overview import ControlledFlowRow
@@ -56,7 +57,11 @@ def test_a_controller_tells_of_flows_and_replicas_while_it_is_in_charge():
     told = [of_controller("flows", state=state) for state in ("written", "unwritten")]
     assert told == [1, 2]
     assert [of_controller("replicas", state=state) for state in ("there", "away")] == [1, 2]
+    meter.tell_holds([HeldForRow("c8", True, 1, 5, 2)])
+    told = [of_controller(f"{name}_records", other="c8") for name in ("lacking", "gone")]
+    assert told == [5, 2]
     meter.leave()
+    assert of_controller("gone_records", other="c8") is None
     assert of_controller("in_charge") == 0
     assert of_controller("flows", state="written") is None
     assert of_controller("replicas", state="away") is None

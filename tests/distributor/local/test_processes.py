@@ -138,7 +138,7 @@ def test_stores_are_told_what_they_need_not_keep(pair):
     rules = (
         RetentionSpec(topics="logs-*", age_s=60, bytes_max=1_000),
         RetentionSpec(topics="*", age_s=9),
-        RetentionSpec(topics="big", bytes_max=7),
+        RetentionSpec(topics="big", bytes_max=7, hold_bytes=9),
     )
     topology = replace(pair.topology, retention=rules)
     stores = [
@@ -146,7 +146,7 @@ def test_stores_are_told_what_they_need_not_keep(pair):
     ]
     for process in stores:
         words = [process.command[at + 1] for at, w in enumerate(process.command) if w == "--retain"]
-        assert words == ["logs-*,age_s=60,bytes=1000", "*,age_s=9", "big,bytes=7"]
+        assert words == ["logs-*,age_s=60,bytes=1000", "*,age_s=9", "big,bytes=7,hold_bytes=9"]
         assert [one.topics for one in retention_of(words)] == ["logs-*", "*", "big"]
 
 

@@ -112,6 +112,26 @@ def test_a_process_that_says_nothing_for_the_sake_of_others_is_named(pair, meshe
     assert ["declare it wire: libdafka" in one.do for one in found] == [True] * named
 
 
+@pytest.mark.parametrize(
+    ("exposition", "what"),
+    [
+        ('dafka_store_hold_used_ratio{address="AB"} 0.6', "has used 60% of that hold"),
+        ('dafka_store_hold_used_ratio{address="AB"} 0.4', None),
+        (
+            'distributor_controller_gone_records{cluster="c1",other="c2"} 50',
+            "c2 lacks 50 records that no store of c1 keeps any more",
+        ),
+        ('distributor_controller_gone_records{cluster="c1",other="c2"} 0', None),
+    ],
+)
+def test_what_is_held_soon_no_more_and_what_is_gone_are_told(pair, exposition, what):
+    process = processes_of(plan(pair.topology), pair.file)[0]
+    vitals = Vitals(process, "ok", (), f"{exposition}\n")
+    found = list(module._of_processes(pair.topology, [vitals]))
+    assert [what in one.what for one in found] == [True] * (what is not None)
+    assert all("hold_age_s" in one.do for one in found)
+
+
 @pytest.mark.parametrize(("state", "named"), [("ok", True), ("no answer", False)])
 def test_a_tower_that_others_do_not_hear_is_named_unless_it_is_known_to_be_ill(pair, state, named):
     processes = processes_of(plan(pair.topology), pair.file)
