@@ -287,14 +287,16 @@ class Canceled(_message.Message):
     def __init__(self) -> None: ...
 
 class Wishes(_message.Message):
-    __slots__ = ("epoch", "version", "flows")
+    __slots__ = ("epoch", "version", "flows", "place")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
     flows: _containers.RepeatedCompositeFieldContainer[Wished]
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ...) -> None: ...
+    place: str
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class Wished(_message.Message):
     __slots__ = ("number", "flow", "writer", "epoch")

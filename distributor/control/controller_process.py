@@ -17,12 +17,12 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from dafka.errors import BufferFullError, NotStoredError, QueryError
+from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryError
 from dafka.process.clock import now_ms, wall_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
 from distributor.control.controller import ControllerMachine, ControllerState
-from distributor.control.events import PeekAnswered, SessionSettings, Superseded
+from distributor.control.events import PeekAnswered, SessionSettings
 from distributor.control.grants import (
     NO_WISHES,
     BeginReplica,
@@ -37,8 +37,10 @@ from distributor.control.grants import (
 )
 from distributor.control.meter import ControllerMeter
 from distributor.control.overview import flow_rows, replica_row
+from distributor.control.questions import Known
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
+from distributor.control.wait_desk import WaitDesk
 from distributor.control.wish_log import WishLog
 from distributor.errors import CommandError
 
@@ -46,8 +48,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.cluster import Cluster
+    from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
-    from distributor.control.messages import CreateInstance, Flow
+    from distributor.control.messages import CreateInstance, Flow, StateCommand
+    from distributor.control.operator_server import Operators
     from distributor.control.overview import ControlledFlowRow
     from distributor.control.wire import Certificates
 
@@ -79,6 +83,7 @@ class RunningController:
         certificates: For TLS with replicas; None for none.
         sessions: Times of sessions.
         grants: When grants move.
+        operators: What serves operators; None for nobody.
 
     Raises:
         MisuseError: The cluster cannot be joined like this.
@@ -93,12 +98,16 @@ class RunningController:
         certificates: Certificates | None = None,
         sessions: SessionSettings | None = None,
         grants: GrantSettings | None = None,
+        operators: Operators | None = None,
     ) -> None:
         self._instance, self._flows, self._replicas = instance, flows, replicas
         self._certificates = certificates
         self._sessions, self._grants = sessions or SessionSettings(), grants or GrantSettings()
+        self._place = "" if operators is None else operators.place
+        self._serve_operators = operators
         self.epoch = 0
         """In which it is in charge; 0: it is not."""
+        self.waits = WaitDesk(self._want)
         self._clients: dict[str, ReplicaClient] = {}
         self._active: set[str] = set()
         """Replicas whose sessions go on."""
@@ -163,6 +172,19 @@ class RunningController:
             "replicas": [asdict(row) for row in rows],
         }
 
+    def known(self) -> Known | None:
+        """See `Office`."""
+        machines = {name: client.machine for name, client in self._clients.items()}
+        return Known(self._kept, machines) if self._kept.epoch else None
+
+    async def who(self) -> str:
+        """See `Office`."""
+        try:
+            kept = await self._loop.run_in_executor(self._asking, self._log.read)
+        except QueryError:
+            return ""
+        return kept.place if kept.place != self._place else ""
+
     def close(self) -> None:
         """Be in charge no more; replicas go on without."""
         self._seat.close()
@@ -183,10 +205,18 @@ class RunningController:
             self._loop.close()
 
     async def _serve(self) -> None:
-        await self._stopping.wait()
+        server = None if self._serve_operators is None else self._serve_operators.server(self)
+        try:
+            if server is not None:
+                await server.start()
+            await self._stopping.wait()
+        except MisuseError as error:
+            self._fail(error)
         self._leave_office()
         if self._term is not None:
             await asyncio.wait({self._term})
+        if server is not None:
+            await server.stop()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
@@ -218,7 +248,7 @@ class RunningController:
             )
         names = sorted(self._replicas)
         machine = GrantMachine(
-            epoch, self._instance, self._flows, names, kept, self._grants, now_ms()
+            epoch, self._instance, self._flows, names, kept, self._grants, now_ms(), self._place
         )
         self.epoch = epoch
         try:
@@ -228,6 +258,7 @@ class RunningController:
                 events, self._happened = [*self._happened, Woke()], deque()
                 for event in events:
                     await self._perform(machine, machine.handle(event, now_ms()))
+                self.waits.look()
                 self._tell()
         finally:
             self.epoch, self._kept = 0, NO_WISHES
@@ -272,16 +303,24 @@ class RunningController:
         client = ReplicaClient(
             machine,
             self._replicas[effect.replica],
-            self._told,
+            partial(self._told, effect.replica),
             lambda: self._notice(effect.replica, client),
             self._certificates,
         )
         self._clients[effect.replica] = client
         client.want(*effect.window)
+        self.waits.begun(effect.replica, machine.history.flows)
 
-    def _told(self, effect: PeekAnswered | Superseded) -> None:
-        assert isinstance(effect, Superseded)  # nothing is peeked at
-        self._fail(CommandError(f"a controller of epoch {effect.epoch} is in charge"))
+    def _want(self, replica: str, command: StateCommand) -> None:
+        # One towards which all is being begun anew is asked again once that is done.
+        if (client := self._clients.get(replica)) is not None:
+            client.want(command)
+
+    def _told(self, replica: str, effect: PeekAnswered | Superseded) -> None:
+        if isinstance(effect, PeekAnswered):
+            self.waits.answered(replica, effect)
+        else:
+            self._fail(CommandError(f"a controller of epoch {effect.epoch} is in charge"))
 
     def _notice(self, replica: str, client: ReplicaClient, *, gone: bool = False) -> None:
         """Remember whether a session has begun or ended."""
@@ -301,6 +340,7 @@ class RunningController:
             self._happened.append(ReplicaLost(replica, client.last_end))
 
     async def _hang_up(self) -> None:
+        self.waits.leave()
         clients, self._clients = self._clients, {}
         self._active.clear()
         self._missed.clear()

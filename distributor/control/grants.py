@@ -54,11 +54,13 @@ class Wishes:
         epoch: The controller's.
         version: How many times it has changed its mind.
         flows: By number, in order.
+        place: Where operators reach it, `HOST:PORT`; empty for nowhere.
     """
 
     epoch: int
     version: int
     flows: Mapping[int, Wished]
+    place: str = ""
 
 
 NO_WISHES = Wishes(0, 0, {})
@@ -162,6 +164,7 @@ class GrantMachine:
         kept: What the stores have kept.
         settings: Times.
         now_ms: When it begins.
+        place: Where operators reach it; kept, for those who ask another one.
     """
 
     def __init__(
@@ -173,8 +176,9 @@ class GrantMachine:
         kept: Wishes,
         settings: GrantSettings,
         now_ms: int,
+        place: str = "",
     ) -> None:
-        self._epoch, self._instance = epoch, instance
+        self._epoch, self._instance, self._place = epoch, instance, place
         self._settings = settings
         self._there: set[str] = set()
         self._gone_ms = dict.fromkeys(replicas, now_ms + settings.unseen_ms)
@@ -247,7 +251,7 @@ class GrantMachine:
                 wanted[number] = wished if known else Wished(wished.flow)
         for flow in left:
             wanted[self._number()] = Wished(flow)
-        return Wishes(self._epoch, 0, wanted)
+        return Wishes(self._epoch, 0, wanted, self._place)
 
     def _number(self) -> int:
         self._given += 1
@@ -285,7 +289,7 @@ class GrantMachine:
                 flows[number] = replace(wished, writer=writer, epoch=self._number())
         if flows == self.wishes.flows:
             return []
-        self.wishes = Wishes(self._epoch, self.wishes.version + 1, flows)
+        self.wishes = replace(self.wishes, version=self.wishes.version + 1, flows=flows)
         self._keeping = True
         return [KeepWishes(self.wishes)]
 

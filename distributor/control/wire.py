@@ -151,7 +151,8 @@ def encode_wishes(wishes: Wishes) -> bytes:
         )
         for number, wished in wishes.flows.items()
     ]
-    return pb.Wishes(epoch=wishes.epoch, version=wishes.version, flows=flows).SerializeToString()
+    kept = pb.Wishes(epoch=wishes.epoch, version=wishes.version, flows=flows, place=wishes.place)
+    return kept.SerializeToString()
 
 
 def decode_wishes(octets: bytes) -> Wishes | None:
@@ -164,7 +165,7 @@ def decode_wishes(octets: bytes) -> Wishes | None:
         }
     except (DecodeError, NotUnderstoodError):
         return None
-    return Wishes(message.epoch, message.version, flows)
+    return Wishes(message.epoch, message.version, flows, message.place)
 
 
 _P = TypeVar("_P", pb.Command, pb.Response)
