@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,20 @@ controller = typer.Typer(
 )
 
 
+Listen = Annotated[
+    str | None,
+    typer.Option(
+        help="Where operators ask it, HOST:PORT.", show_default="what the file says, or nowhere"
+    ),
+]
+OperatorCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--operator-ca",
+        help="listen: who shows a certificate that this one has signed is an operator.",
+    ),
+]
+
 for look in (
     controller_looks.status,
     controller_looks.flows,
@@ -72,19 +87,8 @@ def run(
             "--replica-ca", help="Who shows a certificate that this one has signed is a replica."
         ),
     ] = None,
-    listen: Annotated[
-        str | None,
-        typer.Option(
-            help="Where operators ask it, HOST:PORT.", show_default="what the file says, or nowhere"
-        ),
-    ] = None,
-    operator_ca: Annotated[
-        Path | None,
-        typer.Option(
-            "--operator-ca",
-            help="listen: who shows a certificate that this one has signed is an operator.",
-        ),
-    ] = None,
+    listen: Listen = None,
+    operator_ca: OperatorCa = None,
     metrics: Metrics = None,
     web: Web = None,
     log_level: LogLevel = "info",
@@ -107,24 +111,14 @@ def run(
     files = {"--certificate-key": certificate_key, "--replica-ca": replica_ca}
     certificates = certificates_of(certificate, files)
     places = called_replicas(spec, _replicas(replica))
-    open_to_all = certificates is None and not spec.insecure
-    strangers = [one for one in places.values() if not is_loopback(one.rpartition(":")[0])]
-    if open_to_all and strangers:
-        raise MisuseError(
-            f"cannot reach a replica at {strangers[0]}: whoever is there would be believed; give "
-            "--certificate, --certificate-key and --replica-ca, or let the cluster be insecure"
-        )
+    _refuse_strangers(places, anybody=certificates is not None or spec.insecure)
     flows = flows_of(declared, cluster)
     operators = _operators(declared, spec, called.listen, certificates, operator_ca)
     health = observed(metrics, web)
     with ExitStack() as stack:
+        instance, home = CreateInstance(cluster, spec.id), Cluster.declared(here)
         running = RunningController(
-            Cluster.declared(here),
-            CreateInstance(cluster, spec.id),
-            flows,
-            places,
-            certificates,
-            operators=operators,
+            home, instance, flows, places, certificates, operators=operators
         )
         stack.callback(running.close)
         log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})
@@ -132,6 +126,15 @@ def run(
         health.watch(running)
         run_until_told(running)
         end_within(shutdown_ms)
+
+
+def _refuse_strangers(places: Mapping[str, str], *, anybody: bool) -> None:
+    strangers = [one for one in places.values() if not is_loopback(one.rpartition(":")[0])]
+    if strangers and not anybody:
+        raise MisuseError(
+            f"cannot reach a replica at {strangers[0]}: whoever is there would be believed; give "
+            "--certificate, --certificate-key and --replica-ca, or let the cluster be insecure"
+        )
 
 
 def _operators(

@@ -37,7 +37,7 @@ from distributor.control.grants import (
 )
 from distributor.control.meter import ControllerMeter
 from distributor.control.overview import flow_rows, replica_row
-from distributor.control.questions import Known
+from distributor.control.questions import KnownFlows
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
 from distributor.control.wait_desk import WaitDesk
@@ -172,13 +172,13 @@ class RunningController:
             "replicas": [asdict(row) for row in rows],
         }
 
-    def known(self) -> Known | None:
-        """See `Office`."""
+    def known(self) -> KnownFlows | None:
+        """See `AskedController`."""
         machines = {name: client.machine for name, client in self._clients.items()}
-        return Known(self._kept, machines) if self._kept.epoch else None
+        return KnownFlows(self._kept, machines) if self._kept.epoch else None
 
     async def who(self) -> str:
-        """See `Office`."""
+        """See `AskedController`."""
         try:
             kept = await self._loop.run_in_executor(self._asking, self._log.read)
         except QueryError:

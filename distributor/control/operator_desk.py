@@ -17,7 +17,7 @@ from dafka.query.cluster_client import ClusterClient
 from dafka.records.envelope import unpack
 from distributor.control.questions import (
     Asked,
-    Known,
+    KnownFlows,
     Waited,
     due_of,
     left_rows,
@@ -60,12 +60,12 @@ class NotInChargeError(CommandError):
         self.place = place
 
 
-class Office(Protocol):
+class AskedController(Protocol):
     """A controller, as far as operators ask it."""
 
     waits: WaitDesk
 
-    def known(self) -> Known | None:
+    def known(self) -> KnownFlows | None:
         """What it knows; None while it is not in charge."""
 
     async def who(self) -> str:
@@ -81,7 +81,7 @@ class OperatorDesk:
         office: See there.
     """
 
-    def __init__(self, topology: Topology, cluster: ClusterSpec, office: Office) -> None:
+    def __init__(self, topology: Topology, cluster: ClusterSpec, office: AskedController) -> None:
         self._topology, self._cluster, self._office = topology, cluster, office
         self._asking = ThreadPoolExecutor(LOOKS_AT_ONCE, "dafka-look")
 
@@ -131,7 +131,7 @@ class OperatorDesk:
         """Ask no store any more."""
         self._asking.shutdown(wait=False, cancel_futures=True)
 
-    async def _known(self) -> Known:
+    async def _known(self) -> KnownFlows:
         known = self._office.known()
         if known is None:
             raise NotInChargeError(await self._office.who())

@@ -23,7 +23,7 @@ from distributor.control.wire_values import NotUnderstoodError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from distributor.control.operator_desk import Office
+    from distributor.control.operator_desk import AskedController
     from distributor.control.wire import Certificates
     from topology.model import ClusterSpec, Topology
 
@@ -57,7 +57,7 @@ class Operators:
         """Where others reach it; empty where that cannot be said."""
         return "" if self.listen.rpartition(":")[0] in EVERY_HOST else self.listen
 
-    def server(self, office: Office) -> OperatorServer:
+    def server(self, office: AskedController) -> OperatorServer:
         """Return what serves those of a controller."""
         desk = OperatorDesk(self.topology, self.cluster, office)
         return OperatorServer(self.listen, desk, self.certificates)

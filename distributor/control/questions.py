@@ -111,7 +111,7 @@ class Asked:
     flags: int | None = None
 
 
-class Known:
+class KnownFlows:
     """What a controller in charge knows of its flows.
 
     Args:
@@ -122,9 +122,9 @@ class Known:
     def __init__(self, wishes: Wishes, machines: Mapping[str, ControllerMachine]) -> None:
         self.wishes, self._machines = wishes, machines
 
-    def now(self, later: Known) -> Known:
+    def now(self, later: KnownFlows) -> KnownFlows:
         """The flows that were wanted then, by what is known of them later."""
-        return Known(self.wishes, later._machines)
+        return KnownFlows(self.wishes, later._machines)
 
     def records(self) -> Iterator[tuple[int, Wished]]:
         """The flows that copy records."""
@@ -158,7 +158,7 @@ class Known:
         return sum(max(0, end - there.get(partition, 0)) for partition, end in due.items())
 
 
-def due_of(topology: Topology, known: Known, ends: Frontier) -> dict[int, Frontier]:
+def due_of(topology: Topology, known: KnownFlows, ends: Frontier) -> dict[int, Frontier]:
     """How far the target of each flow is to be for all that there is to be there.
 
     Args:
@@ -175,7 +175,9 @@ def due_of(topology: Topology, known: Known, ends: Frontier) -> dict[int, Fronti
     return due
 
 
-def left_rows(known: Known, due: Mapping[int, Frontier], left: Iterable[int]) -> list[LeftFlowRow]:
+def left_rows(
+    known: KnownFlows, due: Mapping[int, Frontier], left: Iterable[int]
+) -> list[LeftFlowRow]:
     """Flows that were waited for in vain, and why."""
     rows = []
     for number in left:
@@ -199,7 +201,7 @@ def matching(what: str, ends: Frontier) -> dict[str, dict[Partition, int]]:
     return found or {what: {}}
 
 
-def route_rows(topology: Topology, known: Known, asked: Asked) -> list[RouteRow]:
+def route_rows(topology: Topology, known: KnownFlows, asked: Asked) -> list[RouteRow]:
     """What each flow of records does with what is asked about; of shares those that have it."""
     rows = []
     for topic, ends in asked.topics.items():

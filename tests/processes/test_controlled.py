@@ -105,6 +105,15 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     for thread in traffic:
         thread.finish()
     sent = sum(thread.sent for thread in traffic)
+    for cluster in topology.clusters:
+        (controller,) = cluster.controllers
+        code, said = run("controller", "wait", controller.listen, "--timeout", "60", "--json")
+        log.info("%s waited: %s", cluster.name, said)
+        assert code == 0, said
+        assert json.loads(said)["partitions"] >= len(traffic)
+    code, said = run("controller", "explain", topology.clusters[0].controllers[0].listen, "orders")
+    assert code == 0, said
+    assert said.count("all is there") == 2
 
     def orders():
         return [

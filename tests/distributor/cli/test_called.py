@@ -86,7 +86,7 @@ def test_a_controller_that_the_file_does_not_have_is_refused():
         called_controller(two, None, None)
     with pytest.raises(MisuseError, match="m:3 is not in the file"):
         called_controller(two, "m:3", None)
-    with pytest.raises(MisuseError, match="o:1 is not what the file says .* it is nowhere"):
+    with pytest.raises(MisuseError, match=r"o:1 is not what the file says .* it is nowhere"):
         called_controller(two, "m:1", "o:1")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from contextlib import ExitStack, closing
 
@@ -13,9 +14,11 @@ from prometheus_client import REGISTRY
 from dafka.cluster import Cluster
 from distributor.control.controller_process import RunningController
 from distributor.control.grants import GrantSettings, Wishes
+from distributor.control.operator_client import OperatorClient
+from distributor.control.operator_server import Operators
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wish_log import WishLog
-from distributor.errors import CommandError
+from distributor.errors import CommandError, RefusedCommandError
 from tests.support.control_commands import flow_of, hello
 from tests.support.control_sessions import INSTANCE, Session, Works
 from tests.support.relay import Relay
@@ -33,7 +36,8 @@ class Site:
     """One cluster, two replicas, and controllers as they are asked for."""
 
     def __init__(self, pair, stack, ports):
-        self.cluster = Cluster.declared(pair.topology.clusters[0])
+        self.topology, self.spec = pair.topology, pair.topology.clusters[0]
+        self.cluster = Cluster.declared(self.spec)
         self.stack = stack
         self.works = {name: Works() for name in ("r1", "r2")}
         self.places = {
@@ -139,6 +143,46 @@ def test_another_one_takes_over_and_disturbs_nobody(site, until):
     assert (site.writers(), site.opened) == (SPREAD, opened)
     other.close()
     assert site.writers() == SPREAD, "replicas go on without"
+
+
+def test_what_operators_ask_goes_to_who_is_in_charge(site, until, free_ports):
+    declared = site.topology
+    (cluster, *_), first = declared.clusters, free_ports(2)
+    places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+    controllers = [
+        site.controller(operators=Operators(place, declared, cluster)) for place in places
+    ]
+    until(lambda: site.writers() == SPREAD)
+    for place in places:
+        with OperatorClient(place) as client:
+            waited = client.wait(5)
+            assert (waited.left, waited.flows) == ((), 0), "nothing is published"
+            routes = client.explain("orders", None, 5)
+        # Its flows are of other clusters than the file's.
+        assert [(one.writer, one.carried) for one in routes] == [("r1", False), ("r2", False)]
+    one, other = sorted(controllers, key=lambda one: not one.epoch)
+    one.close()
+    until(lambda: other.epoch)
+    with OperatorClient(places[controllers.index(other)]) as client:
+        until(lambda: answered(client))
+
+
+def answered(client):
+    """Whether a controller answers by now; before, it says that it is not in charge."""
+    try:
+        return client.wait(5).flows == 0
+    except RefusedCommandError:
+        return False
+
+
+def test_where_operators_cannot_be_served_it_ends(site, until):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        controller = site.controller(operators=Operators(listen, site.topology, site.spec))
+        until(lambda: controller.unwell() != "")
+        assert f"cannot serve operators at {listen}" in controller.unwell()
 
 
 def test_who_is_refused_ends(site, until):

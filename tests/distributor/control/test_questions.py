@@ -12,7 +12,7 @@ from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.control.questions import (
     Asked,
-    Known,
+    KnownFlows,
     LeftFlowRow,
     due_of,
     left_rows,
@@ -51,7 +51,7 @@ def known(topology=FOUR, writer="r1", **machines):
     flows = flows_of(topology, "cluster-1")
     flows.sort(key=lambda one: (one.kind is not FlowKind.RECORDS, one.link.level))
     wishes = Wishes(3, 0, {n: Wished(one, writer, 9) for n, one in enumerate(flows, 1)})
-    return Known(wishes, machines)
+    return KnownFlows(wishes, machines)
 
 
 def shared(shares):

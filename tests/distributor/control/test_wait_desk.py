@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from distributor.control.events import PeekAnswered
-from distributor.control.messages import CancelPeek, Canceled, Peek, Positions
+from distributor.control.messages import Canceled, CancelPeek, Peek, Positions
 from distributor.control.wait_desk import WaitDesk, WaitFailedError
 from distributor.control.waits import WaitSettings
 from tests.support.control_commands import A
