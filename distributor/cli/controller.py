@@ -59,6 +59,8 @@ for look in (
     controller_looks.replicas,
     controller_asks.wait,
     controller_asks.explain,
+    controller_asks.retarget,
+    controller_asks.failback,
 ):
     controller.command()(look)
 

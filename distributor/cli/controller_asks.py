@@ -1,4 +1,4 @@
-"""`distributor controller wait` and `explain`: what a controller in charge has its replicas say."""
+"""`distributor controller wait`, `explain`, `retarget`, `failback`: asking and commanding one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from dafka.errors import QueryError
 from dafka.plural import counted
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.operator_client import OperatorClient
-from distributor.control.questions import LeftFlowRow, RouteRow
-from distributor.errors import CommandError
+from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow
+from distributor.errors import CommandError, PlanError
+from topology.model import ClusterSpec
 from topology.output import (
     Columns,
     column,
@@ -45,6 +46,16 @@ ControllerCa = Annotated[
         help="Who shows a certificate that this one has signed is a controller.",
     ),
 ]
+
+Level = Annotated[int, typer.Option("--level", help="The level of the links.")]
+
+AIMED: Columns[AimedLinkRow] = (
+    column("target"),
+    number("level", lambda row: f"{row.level} {row.topics}".strip()),
+)
+
+RETARGET_S = 10.0
+"""Stores answer within some seconds, or one more is away than may be."""
 
 LEFT: Columns[LeftFlowRow] = (
     column("target"),
@@ -135,6 +146,74 @@ def explain(
     with _client(controller, certificate, certificate_key, controller_ca) as client:
         rows = client.explain(what, sequence, timeout)
     print_rows(rows, ROUTES, f"ways of {what}", as_json=json_lines, lines=True)
+
+
+def retarget(
+    controller: Address,
+    level: Level,
+    to: Annotated[str, typer.Option(help="The cluster to copy to from now on.")],
+    json_lines: Json = False,
+    timeout: Timeout = 10.0,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Let links of its cluster serve another of their targets, for good.
+
+    It is kept by the stores of the cluster before this ends: controllers and replicas that start
+    later heed it, whatever `targets` of the file prefers. Nothing is lost, repeated or reordered;
+    what the old target still passes on may travel twice. Exit code 1 if it is not done.
+
+    Example: distributor controller retarget 127.0.0.1:7501 --level 3 --to cluster-4
+    """
+    with _client(controller, certificate, certificate_key, controller_ca) as client:
+        tell_aimed(client.retarget(level, to, timeout), as_json=json_lines)
+
+
+def failback(
+    controller: Address,
+    level: Level,
+    json_lines: Json = False,
+    timeout: Timeout = 10.0,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Let links of its cluster serve the target that the file prefers again: undoes `retarget`.
+
+    Exit code 1 if it is not done.
+
+    Example: distributor controller failback 127.0.0.1:7501 --level 3
+    """
+    with _client(controller, certificate, certificate_key, controller_ca) as client:
+        tell_aimed(client.retarget(level, "", timeout), as_json=json_lines)
+
+
+def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[AimedLinkRow]:
+    """Tell the first of a cluster's controllers that answers.
+
+    Raises:
+        PlanError: The file does not say where.
+        QueryError, CommandError: None does it.
+    """
+    places = [one.listen for one in cluster.controllers if one.listen]
+    if not places:
+        raise PlanError(
+            f"controllers of {cluster.name} have no `listen` in the file, where they could be told"
+        )
+    failures = []
+    for place in places:
+        try:
+            with OperatorClient(place) as client:
+                return client.retarget(level, to, RETARGET_S)
+        except QueryError as failure:
+            failures.append(failure)
+    raise failures[-1]
+
+
+def tell_aimed(rows: list[AimedLinkRow], *, as_json: bool) -> None:
+    """Say where links aim from now on."""
+    print_rows(rows, AIMED, "kept: where links aim", as_json=as_json, lines=True)
 
 
 def _client(

@@ -21,10 +21,12 @@ from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryErro
 from dafka.process.clock import now_ms, wall_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
+from distributor.control.aims import objection
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import PeekAnswered, SessionSettings
 from distributor.control.grants import (
     NO_WISHES,
+    AimsFound,
     BeginReplica,
     GrantMachine,
     GrantSettings,
@@ -32,6 +34,8 @@ from distributor.control.grants import (
     ReplicaFound,
     ReplicaLost,
     TellReplica,
+    TurnAsked,
+    TurnKept,
     WishesKept,
     moved,
 )
@@ -40,14 +44,16 @@ from distributor.control.overview import flow_rows, replica_row
 from distributor.control.questions import KnownFlows
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
+from distributor.control.turn_desk import TurnDesk
 from distributor.control.wait_desk import WaitDesk
 from distributor.control.wish_log import WishLog
-from distributor.errors import CommandError
+from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.cluster import Cluster
+    from distributor.control.aims import Turn
     from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.messages import CreateInstance, Flow, StateCommand
@@ -113,7 +119,8 @@ class RunningController:
         """Replicas whose sessions go on."""
         self._missed: set[str] = set()
         """Those that are known not to be there."""
-        self._happened: deque[ReplicaFound | ReplicaLost] = deque()
+        self._happened: deque[ReplicaFound | ReplicaLost | TurnAsked] = deque()
+        self._turns = TurnDesk(lambda asked: self._happened.append(asked))
         self._kept = NO_WISHES
         """What the stores keep, while it is in charge."""
         self._term: asyncio.Task[None] | None = None
@@ -253,6 +260,7 @@ class RunningController:
         self.epoch = epoch
         try:
             await self._perform(machine, machine.begin())
+            await self._look_again(machine, kept)
             while True:
                 await asyncio.sleep(LOOK_S)
                 events, self._happened = [*self._happened, Woke()], deque()
@@ -265,6 +273,30 @@ class RunningController:
             self._meter.leave()
             await self._hang_up()
             log.info("this controller is in charge no more", extra={"epoch": epoch})
+
+    async def _look_again(self, machine: GrantMachine, known: Wishes) -> None:
+        """Take over what a controller before has had kept after this one has read what there was.
+
+        Either that one has seen, before it said that it is kept, that this one is in charge; or it
+        was kept before what this one has had kept since, and is read now.
+        """
+        found = await self._answered(partial(self._log.read, machine.wishes.epoch))
+        if (found.epoch, found.version) > (known.epoch, known.version):
+            await self._perform(machine, machine.handle(AimsFound(found.aims), now_ms()))
+
+    async def turn(self, turn: Turn) -> None:
+        """See `AskedController`."""
+        if (complaint := objection(self._flows, turn)) is not None:
+            raise RefusedCommandError(complaint)
+        await self._turns.turn(turn)
+
+    async def _say_kept(self, epoch: int, number: int) -> None:
+        """Tell an operator that what he wants is kept, if nobody else is in charge by now."""
+        latest = await self._answered(self._log.read)
+        if latest.epoch > epoch:
+            self._turns.leave()
+        else:
+            self._turns.kept(number)
 
     def _tell(self) -> None:
         """Let metrics say how it is, when that is due."""
@@ -291,6 +323,11 @@ class RunningController:
                     await self._begin(effect, machine.wishes)
                 case TellReplica():
                     self._clients[effect.replica].want(effect.command)
+                    self.waits.changed(
+                        effect.replica, self._clients[effect.replica].machine.history.live()
+                    )
+                case TurnKept():
+                    await self._say_kept(machine.wishes.epoch, effect.number)
                 case _:
                     assert_never(effect)
 
@@ -309,7 +346,7 @@ class RunningController:
         )
         self._clients[effect.replica] = client
         client.want(*effect.window)
-        self.waits.begun(effect.replica, machine.history.flows)
+        self.waits.begun(effect.replica, machine.history.live())
 
     def _want(self, replica: str, command: StateCommand) -> None:
         # One towards which all is being begun anew is asked again once that is done.
@@ -341,6 +378,7 @@ class RunningController:
 
     async def _hang_up(self) -> None:
         self.waits.leave()
+        self._turns.leave()
         clients, self._clients = self._clients, {}
         self._active.clear()
         self._missed.clear()

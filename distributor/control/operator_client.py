@@ -9,11 +9,12 @@ import grpc
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import OPERATOR_MESSAGE_BYTES_MAX
 from distributor.control import operator_wire as wire
+from distributor.control.aims import Turn
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion, WaitQuestion
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
-    from distributor.control.questions import RouteRow, Waited
+    from distributor.control.questions import AimedLinkRow, RouteRow, Waited
     from distributor.control.wire import Certificates
 
 ANSWER_S = 5.0
@@ -61,6 +62,22 @@ class OperatorClient:
         question = wire.encode_route(RouteQuestion(what, sequence))
         return wire.decode_routes(self._ask(wire.EXPLAIN, question, timeout_s))
 
+    def retarget(self, level: int, to: str, timeout_s: float) -> list[AimedLinkRow]:
+        """Have links aim elsewhere, and return where they aim once that is kept.
+
+        Args:
+            level: Which they cross.
+            to: The target; empty for that which the file prefers.
+            timeout_s: How long that may take.
+
+        Raises:
+            MisuseError: No link can.
+            QueryError: No answer.
+            CommandError: It is not done, or that is not known; why.
+        """
+        asked = wire.encode_turn(Turn(level, to))
+        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s))
+
     def close(self) -> None:
         """Hang up."""
         self._channel.close()
@@ -104,7 +121,7 @@ class OperatorClient:
     def _failure(self, error: grpc.RpcError) -> Exception:
         said = f"{self._place}: {error.details()}"
         match error.code():
-            case grpc.StatusCode.INVALID_ARGUMENT:
+            case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.OUT_OF_RANGE:
                 return MisuseError(said)
             case code if code in _REFUSED:
                 return RefusedCommandError(said)

@@ -19,6 +19,7 @@ from distributor.control.questions import (
     Asked,
     KnownFlows,
     Waited,
+    aimed_rows,
     due_of,
     left_rows,
     matching,
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.query.client import StoreClient
+    from distributor.control.aims import Turn
     from distributor.control.operator_wire import RouteQuestion
-    from distributor.control.questions import RouteRow
+    from distributor.control.questions import AimedLinkRow, RouteRow
     from distributor.control.wait_desk import WaitDesk
     from topology.model import ClusterSpec, Topology
 
@@ -68,6 +70,14 @@ class AskedController(Protocol):
     def known(self) -> KnownFlows | None:
         """What it knows; None while it is not in charge."""
 
+    async def turn(self, turn: Turn) -> None:
+        """Have links aim elsewhere, and wait until that is kept.
+
+        Raises:
+            RefusedCommandError: They cannot.
+            TurnLostError: Whether it is kept is not known.
+        """
+
     async def who(self) -> str:
         """Where the controller is that is in charge, as the stores say; empty if they do not."""
 
@@ -78,11 +88,13 @@ class OperatorDesk:
     Args:
         topology: What the file says.
         cluster: Whose controller it is.
-        office: See there.
+        controller: See there.
     """
 
-    def __init__(self, topology: Topology, cluster: ClusterSpec, office: AskedController) -> None:
-        self._topology, self._cluster, self._office = topology, cluster, office
+    def __init__(
+        self, topology: Topology, cluster: ClusterSpec, controller: AskedController
+    ) -> None:
+        self._topology, self._cluster, self._controller = topology, cluster, controller
         self._asking = ThreadPoolExecutor(LOOKS_AT_ONCE, "dafka-look")
 
     async def waited(self, asker: str, timeout_ms: int) -> Waited:
@@ -100,7 +112,7 @@ class OperatorDesk:
         ends = await self._looked(partial(_ends, self._cluster))
         asked = await self._known()
         due = due_of(self._topology, asked, ends)
-        left = await self._office.waits.wait(asker, due, min(timeout_ms, TIMEOUT_MS_MAX))
+        left = await self._controller.waits.wait(asker, due, min(timeout_ms, TIMEOUT_MS_MAX))
         partitions = len({one for frontier in due.values() for one in frontier})
         rows = left_rows(asked.now(await self._known()), due, left) if left else []
         return Waited((*rows,), len(due), partitions)
@@ -127,14 +139,24 @@ class OperatorDesk:
                 )
         return route_rows(self._topology, await self._known(), Asked(topics, flags))
 
+    async def turned(self, turn: Turn) -> list[AimedLinkRow]:
+        """Have links aim elsewhere; once that is kept, where they aim.
+
+        Raises:
+            NotInChargeError, RefusedCommandError, TurnLostError: It is not done.
+        """
+        await self._known()
+        await self._controller.turn(turn)
+        return aimed_rows(await self._known(), turn.level)
+
     def close(self) -> None:
         """Ask no store any more."""
         self._asking.shutdown(wait=False, cancel_futures=True)
 
     async def _known(self) -> KnownFlows:
-        known = self._office.known()
+        known = self._controller.known()
         if known is None:
-            raise NotInChargeError(await self._office.who())
+            raise NotInChargeError(await self._controller.who())
         return known
 
     async def _looked(self, ask: Callable[[], T]) -> T:

@@ -17,8 +17,10 @@ from dafka.process.roles import roles_in
 from dafka.transport.binding import EVERY_HOST
 from distributor.control import operator_wire as wire
 from distributor.control.operator_desk import NotInChargeError, OperatorDesk
+from distributor.control.turn_desk import TurnLostError
 from distributor.control.wait_desk import WaitFailedError
 from distributor.control.wire_values import NotUnderstoodError
+from distributor.errors import RefusedCommandError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
     from distributor.control.wire import Certificates
     from topology.model import ClusterSpec, Topology
 
-LOOKING = frozenset({"operator", "viewer"})
-"""The roles of who may look."""
+COMMANDING = frozenset({"operator"})
+"""The roles of who may command."""
+
+LOOKING = COMMANDING | {"viewer"}
+"""Those of who may look."""
 
 _OPTIONS = [
     ("grpc.so_reuseport", 0),
@@ -57,9 +62,9 @@ class Operators:
         """Where others reach it; empty where that cannot be said."""
         return "" if self.listen.rpartition(":")[0] in EVERY_HOST else self.listen
 
-    def server(self, office: AskedController) -> OperatorServer:
+    def server(self, controller: AskedController) -> OperatorServer:
         """Return what serves those of a controller."""
-        desk = OperatorDesk(self.topology, self.cluster, office)
+        desk = OperatorDesk(self.topology, self.cluster, controller)
         return OperatorServer(self.listen, desk, self.certificates)
 
 
@@ -87,11 +92,12 @@ class OperatorServer:
             MisuseError: It cannot listen there.
         """
         server = grpc.aio.server(options=_OPTIONS, maximum_concurrent_rpcs=OPERATOR_CALLS_MAX)
-        calls = {wire.WAIT: self._wait, wire.EXPLAIN: self._explain}
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(self._call(answer, LOOKING))
-            for name, answer in calls.items()
+        calls = {
+            wire.WAIT: self._call(self._wait, LOOKING),
+            wire.EXPLAIN: self._call(self._explain, LOOKING),
+            wire.RETARGET: self._call(self._retarget, COMMANDING),
         }
+        handlers = {name: grpc.unary_unary_rpc_method_handler(call) for name, call in calls.items()}
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(wire.SERVICE, handlers),)
         )
@@ -137,6 +143,10 @@ class OperatorServer:
             except WaitFailedError as error:
                 busy, gone = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED
                 code, said = busy if error.busy else gone, str(error)
+            except TurnLostError as error:
+                code, said = grpc.StatusCode.ABORTED, str(error)
+            except RefusedCommandError as error:
+                code, said = grpc.StatusCode.OUT_OF_RANGE, str(error)
             except NotUnderstoodError as error:
                 code, said = grpc.StatusCode.INVALID_ARGUMENT, f"this was not understood: {error}"
             except QueryError as error:
@@ -152,6 +162,9 @@ class OperatorServer:
 
     async def _explain(self, octets: bytes, _asker: str) -> bytes:
         return wire.encode_routes(await self._desk.routes(wire.decode_route(octets)))
+
+    async def _retarget(self, octets: bytes, _asker: str) -> bytes:
+        return wire.encode_aimed(await self._desk.turned(wire.decode_turn(octets)))
 
 
 def _asker(peer: str) -> str:

@@ -12,7 +12,8 @@ from google.protobuf.message import DecodeError, Message
 
 from dafka.wire.primitives import octets_of, text
 from distributor.control import operators_pb2 as pb
-from distributor.control.questions import LeftFlowRow, RouteRow, Waited
+from distributor.control.aims import Turn
+from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 from distributor.control.wire_values import NotUnderstoodError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ M = TypeVar("M", bound=Message)
 SERVICE = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 """What a controller serves."""
 
-WAIT, EXPLAIN = "Wait", "Explain"
+WAIT, EXPLAIN, RETARGET = "Wait", "Explain", "Retarget"
 """Its calls."""
 
 IN_CHARGE_KEY = "dafka-controller-in-charge"
@@ -166,6 +167,37 @@ def decode_routes(octets: bytes) -> list[RouteRow]:
         )
         for one in _parsed(pb.ExplainAnswer(), octets).routes
     ]
+
+
+def encode_turn(turn: Turn) -> bytes:
+    """Return a command as it is sent."""
+    return pb.RetargetRequest(level=turn.level, to=turn.to).SerializeToString()
+
+
+def decode_turn(octets: bytes) -> Turn:
+    """Return a command that came.
+
+    Raises:
+        NotUnderstoodError: It is none.
+    """
+    asked = _parsed(pb.RetargetRequest(), octets)
+    return Turn(asked.level, asked.to)
+
+
+def encode_aimed(rows: Iterable[AimedLinkRow]) -> bytes:
+    """Return an answer as it is sent."""
+    links = [pb.AimedLink(target=one.target, level=one.level, topics=one.topics) for one in rows]
+    return pb.RetargetAnswer(links=links).SerializeToString()
+
+
+def decode_aimed(octets: bytes) -> list[AimedLinkRow]:
+    """Return an answer that came.
+
+    Raises:
+        NotUnderstoodError: It is none.
+    """
+    links = _parsed(pb.RetargetAnswer(), octets).links
+    return [AimedLinkRow(one.target, one.level, one.topics) for one in links]
 
 
 def _parsed(message: M, octets: bytes) -> M:

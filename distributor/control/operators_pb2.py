@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#distributor/control/operators.proto\x12\x12\x64\x61\x66ka.operators.v1\"!\n\x0bWaitRequest\x12\x12\n\ntimeout_ms\x18\x01 \x01(\r\"[\n\nWaitAnswer\x12*\n\x04left\x18\x01 \x03(\x0b\x32\x1c.dafka.operators.v1.LeftFlow\x12\r\n\x05\x66lows\x18\x02 \x01(\r\x12\x12\n\npartitions\x18\x03 \x01(\r\"q\n\x08LeftFlow\x12\x0c\n\x04\x66low\x18\x01 \x01(\x04\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05level\x18\x03 \x01(\r\x12\r\n\x05share\x18\x04 \x01(\t\x12\x12\n\x05lacks\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0b\n\x03why\x18\x06 \x01(\tB\x08\n\x06_lacks\"B\n\x0e\x45xplainRequest\x12\x0c\n\x04what\x18\x01 \x01(\x0c\x12\x15\n\x08sequence\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0b\n\t_sequence\":\n\rExplainAnswer\x12)\n\x06routes\x18\x01 \x03(\x0b\x32\x19.dafka.operators.v1.Route\"\xc1\x01\n\x05Route\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x01(\r\x12\x0c\n\x04\x66low\x18\x03 \x01(\x04\x12\x0e\n\x06target\x18\x04 \x01(\t\x12\r\n\x05level\x18\x05 \x01(\r\x12\r\n\x05share\x18\x06 \x01(\t\x12\x0e\n\x06writer\x18\x07 \x01(\t\x12\r\n\x05state\x18\x08 \x01(\t\x12\x0f\n\x07\x63\x61rried\x18\t \x01(\x08\x12\x12\n\x05lacks\x18\n \x01(\x04H\x00\x88\x01\x01\x12\x0b\n\x03why\x18\x0b \x01(\tB\x08\n\x06_lacks2\xa7\x01\n\nController\x12G\n\x04Wait\x12\x1f.dafka.operators.v1.WaitRequest\x1a\x1e.dafka.operators.v1.WaitAnswer\x12P\n\x07\x45xplain\x12\".dafka.operators.v1.ExplainRequest\x1a!.dafka.operators.v1.ExplainAnswerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#distributor/control/operators.proto\x12\x12\x64\x61\x66ka.operators.v1\"!\n\x0bWaitRequest\x12\x12\n\ntimeout_ms\x18\x01 \x01(\r\"[\n\nWaitAnswer\x12*\n\x04left\x18\x01 \x03(\x0b\x32\x1c.dafka.operators.v1.LeftFlow\x12\r\n\x05\x66lows\x18\x02 \x01(\r\x12\x12\n\npartitions\x18\x03 \x01(\r\"q\n\x08LeftFlow\x12\x0c\n\x04\x66low\x18\x01 \x01(\x04\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05level\x18\x03 \x01(\r\x12\r\n\x05share\x18\x04 \x01(\t\x12\x12\n\x05lacks\x18\x05 \x01(\x04H\x00\x88\x01\x01\x12\x0b\n\x03why\x18\x06 \x01(\tB\x08\n\x06_lacks\"B\n\x0e\x45xplainRequest\x12\x0c\n\x04what\x18\x01 \x01(\x0c\x12\x15\n\x08sequence\x18\x02 \x01(\x04H\x00\x88\x01\x01\x42\x0b\n\t_sequence\":\n\rExplainAnswer\x12)\n\x06routes\x18\x01 \x03(\x0b\x32\x19.dafka.operators.v1.Route\"\xc1\x01\n\x05Route\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x12\n\npartitions\x18\x02 \x01(\r\x12\x0c\n\x04\x66low\x18\x03 \x01(\x04\x12\x0e\n\x06target\x18\x04 \x01(\t\x12\r\n\x05level\x18\x05 \x01(\r\x12\r\n\x05share\x18\x06 \x01(\t\x12\x0e\n\x06writer\x18\x07 \x01(\t\x12\r\n\x05state\x18\x08 \x01(\t\x12\x0f\n\x07\x63\x61rried\x18\t \x01(\x08\x12\x12\n\x05lacks\x18\n \x01(\x04H\x00\x88\x01\x01\x12\x0b\n\x03why\x18\x0b \x01(\tB\x08\n\x06_lacks\",\n\x0fRetargetRequest\x12\r\n\x05level\x18\x01 \x01(\r\x12\n\n\x02to\x18\x02 \x01(\t\">\n\x0eRetargetAnswer\x12,\n\x05links\x18\x01 \x03(\x0b\x32\x1d.dafka.operators.v1.AimedLink\":\n\tAimedLink\x12\x0e\n\x06target\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\r\x12\x0e\n\x06topics\x18\x03 \x01(\t2\xfc\x01\n\nController\x12G\n\x04Wait\x12\x1f.dafka.operators.v1.WaitRequest\x1a\x1e.dafka.operators.v1.WaitAnswer\x12P\n\x07\x45xplain\x12\".dafka.operators.v1.ExplainRequest\x1a!.dafka.operators.v1.ExplainAnswer\x12S\n\x08Retarget\x12#.dafka.operators.v1.RetargetRequest\x1a\".dafka.operators.v1.RetargetAnswerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,6 +43,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINANSWER']._serialized_end=428
   _globals['_ROUTE']._serialized_start=431
   _globals['_ROUTE']._serialized_end=624
-  _globals['_CONTROLLER']._serialized_start=627
-  _globals['_CONTROLLER']._serialized_end=794
+  _globals['_RETARGETREQUEST']._serialized_start=626
+  _globals['_RETARGETREQUEST']._serialized_end=670
+  _globals['_RETARGETANSWER']._serialized_start=672
+  _globals['_RETARGETANSWER']._serialized_end=734
+  _globals['_AIMEDLINK']._serialized_start=736
+  _globals['_AIMEDLINK']._serialized_end=794
+  _globals['_CONTROLLER']._serialized_start=797
+  _globals['_CONTROLLER']._serialized_end=1049
 # @@protoc_insertion_point(module_scope)

@@ -77,3 +77,27 @@ class Route(_message.Message):
     lacks: int
     why: str
     def __init__(self, topic: _Optional[bytes] = ..., partitions: _Optional[int] = ..., flow: _Optional[int] = ..., target: _Optional[str] = ..., level: _Optional[int] = ..., share: _Optional[str] = ..., writer: _Optional[str] = ..., state: _Optional[str] = ..., carried: _Optional[bool] = ..., lacks: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
+
+class RetargetRequest(_message.Message):
+    __slots__ = ("level", "to")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    to: str
+    def __init__(self, level: _Optional[int] = ..., to: _Optional[str] = ...) -> None: ...
+
+class RetargetAnswer(_message.Message):
+    __slots__ = ("links",)
+    LINKS_FIELD_NUMBER: _ClassVar[int]
+    links: _containers.RepeatedCompositeFieldContainer[AimedLink]
+    def __init__(self, links: _Optional[_Iterable[_Union[AimedLink, _Mapping]]] = ...) -> None: ...
+
+class AimedLink(_message.Message):
+    __slots__ = ("target", "level", "topics")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    level: int
+    topics: str
+    def __init__(self, target: _Optional[str] = ..., level: _Optional[int] = ..., topics: _Optional[str] = ...) -> None: ...

@@ -98,6 +98,21 @@ class RouteRow:
 
 
 @dataclass(frozen=True, slots=True)
+class AimedLinkRow:
+    """A link, as `--json` tells it.
+
+    Attributes:
+        target: The target that it is to serve.
+        level: Which it crosses.
+        topics: What is carried across it, if not all.
+    """
+
+    target: str
+    level: int
+    topics: str
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What is explained.
 
@@ -173,6 +188,13 @@ def due_of(topology: Topology, known: KnownFlows, ends: Frontier) -> dict[int, F
         if of_flow:
             due[number] = of_flow
     return due
+
+
+def aimed_rows(known: KnownFlows, level: int) -> list[AimedLinkRow]:
+    """Where the links of a level aim."""
+    links = (wished.flow.link for _, wished in known.records())
+    found = (AimedLinkRow(one.target, level, one.topics) for one in links if one.level == level)
+    return [*dict.fromkeys(found)]
 
 
 def left_rows(

@@ -10,6 +10,7 @@ from dafka.process.clock import now_ms
 from dafka.protocol.events import Woke
 from distributor.control.waits import (
     AskReplica,
+    FlowsChanged,
     OfficeLeft,
     PeekCame,
     ReplicaBegun,
@@ -23,7 +24,7 @@ from distributor.control.waits import (
 from distributor.errors import CommandError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from distributor.control.events import PeekAnswered
     from distributor.control.frontiers import Frontier
@@ -81,9 +82,13 @@ class WaitDesk:
             del self._futures[number]
             self._handle(WaitLeft(number))
 
-    def begun(self, replica: str, flows: Iterable[int]) -> None:
-        """Towards a replica all has begun anew."""
-        self._handle(ReplicaBegun(replica, frozenset(flows)))
+    def begun(self, replica: str, flows: frozenset[int]) -> None:
+        """Towards a replica all has begun anew, with these flows."""
+        self._handle(ReplicaBegun(replica, flows))
+
+    def changed(self, replica: str, flows: frozenset[int]) -> None:
+        """A replica has other flows, maybe."""
+        self._handle(FlowsChanged(replica, flows))
 
     def answered(self, replica: str, effect: PeekAnswered) -> None:
         """A replica has answered."""

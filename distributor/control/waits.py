@@ -75,6 +75,19 @@ class ReplicaBegun:
 
 
 @dataclass(frozen=True, slots=True)
+class FlowsChanged:
+    """Event: a replica has these flows now; what was asked of it about others goes on.
+
+    Attributes:
+        replica: Which.
+        flows: Those that it has.
+    """
+
+    replica: str
+    flows: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class PeekCame:
     """Event: a replica's answer to a peek."""
 
@@ -88,7 +101,7 @@ class OfficeLeft:
     """Event: this controller is in charge no more, and drives nobody."""
 
 
-WaitEvent = WaitAsked | WaitLeft | ReplicaBegun | PeekCame | OfficeLeft | Woke
+WaitEvent = WaitAsked | WaitLeft | ReplicaBegun | FlowsChanged | PeekCame | OfficeLeft | Woke
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +186,9 @@ class WaitMachine:
                 effects = self._end(event.wait) if event.wait in self._waits else []
             case ReplicaBegun():
                 effects = self._begin(event)
+            case FlowsChanged():
+                self._replicas[event.replica] = event.flows
+                effects = self._give_up_dropped(event.flows)
             case PeekCame():
                 effects = self._hear(event)
             case OfficeLeft():
@@ -238,13 +254,18 @@ class WaitMachine:
         self._replicas[begun.replica] = begun.flows
         for key in [one for one in self._peeks if one[0] == begun.replica]:
             del self._waits[self._peeks.pop(key)].peeks[key]
+        effects = self._give_up_dropped(begun.flows)
+        for number in self._waits:
+            effects += self._peek(number, begun.replica)
+        return effects
+
+    def _give_up_dropped(self, flows: frozenset[int]) -> list[WaitEffect]:
+        """Give up waiting for flows that are none of these."""
         effects: list[WaitEffect] = []
         for number in [*self._waits]:
-            strange = self._waits[number].due.keys() - begun.flows
+            strange = self._waits[number].due.keys() - flows
             if strange:
                 effects += [*self._end(number), WaitFailed(number, _gone(min(strange)))]
-            else:
-                effects += self._peek(number, begun.replica)
         return effects
 
     def _hear(self, came: PeekCame) -> list[WaitEffect]:

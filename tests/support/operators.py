@@ -7,9 +7,10 @@ import threading
 from contextlib import contextmanager
 
 from distributor.control.operator_server import OperatorServer
-from distributor.control.questions import LeftFlowRow, RouteRow, Waited
+from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 
 LEFT = LeftFlowRow(7, "south", 1, "0/1", 3, "writing")
+AIMED = AimedLinkRow("south", 1, "")
 ROUTE = RouteRow(
     topic="orders",
     partitions=2,
@@ -43,6 +44,9 @@ class FakeDesk:
 
     async def routes(self, question):
         return await self._answer([ROUTE], question)
+
+    async def turned(self, turn):
+        return await self._answer([AIMED], turn)
 
     async def _answer(self, answer, *asked):
         self.asked.append(asked)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from distributor.control.aims import Turn
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.questions import Waited
+from distributor.errors import RefusedCommandError
 from tests.support.operators import LEFT, FakeDesk, served
 
 pytestmark = pytest.mark.net
@@ -83,3 +86,52 @@ def test_ways_are_told_to_people_and_scripts(run, place, desk):
 def test_who_does_not_explain_is_code_1(run, place, desk):
     desk.failure = NotInChargeError("")
     assert run("controller", "explain", place, "orders")[0] == 1
+
+
+def test_links_are_turned_and_back(run, place, desk):
+    code, said, _ = run("controller", "retarget", place, "--level", "3", "--to", "south", "--json")
+    assert (code, json.loads(said)["target"]) == (0, "south")
+    code, said, _ = run("controller", "failback", place, "--level", "3")
+    assert code == 0
+    assert "south" in said
+    assert desk.asked == [(Turn(3, "south"),), (Turn(3, ""),)]
+    desk.failure = RefusedCommandError("no link crosses level 3 here")
+    code, _, complaint = run("controller", "failback", place, "--level", "3")
+    assert code == 2
+    assert "no link crosses level 3 here" in complaint
+
+
+@pytest.fixture
+def controlled(tmp_path, place, free_ports):
+    """A function that writes a file whose controllers listen there, or nowhere."""
+    text = Path("config/controlled.yaml").read_text()
+    dead = f"127.0.0.1:{free_ports(1)}"
+
+    def write(*places):
+        found = ", ".join(
+            f"{{metrics: 127.0.0.1:{one}, listen: '{at}'}}"
+            if at
+            else f"{{metrics: 127.0.0.1:{one}}}"
+            for one, at in enumerate(places, 1)
+        )
+        old = "controllers: [{metrics: 127.0.0.1:17303, listen: 127.0.0.1:17308}]"
+        assert old in text
+        file = tmp_path / "controlled.yaml"
+        file.write_text(text.replace(old, f"controllers: [{found}]"))
+        return file
+
+    return write, place, dead
+
+
+def test_a_controller_of_the_file_is_told_that_answers(run, controlled, desk):
+    write, place, dead = controlled
+    words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
+    code, said, _ = run("retarget", write(dead, place), *words)
+    assert (code, "south" in said) == (0, True)
+    assert desk.asked == [(Turn(3, "cluster-4"),)]
+    code, _, complaint = run("retarget", write(dead), *words)
+    assert code == 1
+    assert f"no answer from {dead}" in complaint
+    code, _, complaint = run("retarget", write(""), *words)
+    assert code == 2
+    assert "have no `listen` in the file" in complaint

@@ -6,12 +6,14 @@ import logging
 import socket
 import time
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import grpc
 import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
+from dafka.errors import MisuseError
 from distributor.control.controller_process import RunningController
 from distributor.control.grants import GrantSettings, Wishes
 from distributor.control.operator_client import OperatorClient
@@ -19,6 +21,7 @@ from distributor.control.operator_server import Operators
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wish_log import WishLog
 from distributor.errors import CommandError, RefusedCommandError
+from distributor.testing.control_replicas import LINK
 from tests.support.control_commands import flow_of, hello
 from tests.support.control_sessions import INSTANCE, Session, Works
 from tests.support.relay import Relay
@@ -39,6 +42,7 @@ class Site:
         self.topology, self.spec = pair.topology, pair.topology.clusters[0]
         self.cluster = Cluster.declared(self.spec)
         self.stack = stack
+        self.flows = FLOWS
         self.works = {name: Works() for name in ("r1", "r2")}
         self.places = {
             name: f"127.0.0.1:{port}" for name, port in zip(self.works, ports, strict=True)
@@ -53,7 +57,7 @@ class Site:
 
     def controller(self, **given):
         given = {"grants": HASTY} | given
-        one = RunningController(self.cluster, INSTANCE, FLOWS, self.places, **given)
+        one = RunningController(self.cluster, INSTANCE, self.flows, self.places, **given)
         self.stack.callback(one.close)
         return one
 
@@ -165,6 +169,42 @@ def test_what_operators_ask_goes_to_who_is_in_charge(site, until, free_ports):
     until(lambda: other.epoch)
     with OperatorClient(places[controllers.index(other)]) as client:
         until(lambda: answered(client))
+
+
+def test_links_are_turned_for_good(site, until, free_ports):
+    first = free_ports(2)
+    places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+    two = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
+    site.flows = [replace(flow, link=two) for flow in FLOWS]
+    controllers = [
+        site.controller(operators=Operators(place, site.topology, site.spec)) for place in places
+    ]
+    until(lambda: site.writers() == SPREAD)
+    one, other = sorted(controllers, key=lambda one: not one.epoch)
+
+    def targets():
+        return {
+            work.flow.link.target
+            for works in site.works.values()
+            for work in works.opened
+            if not work.closed
+        }
+
+    # Whoever is asked: the one that is not in charge says who is.
+    with OperatorClient(places[controllers.index(other)]) as client:
+        assert [row.target for row in client.retarget(1, "east", 20)] == ["east"]
+        with pytest.raises(MisuseError, match="'west' is no target here"):
+            client.retarget(1, "west", 20)
+    until(lambda: (targets(), site.writers()) == ({"east"}, SPREAD))
+    opened = site.opened
+    one.close()
+    until(lambda: other.epoch)
+    until(lambda: other.unready() == "")
+    assert (targets(), site.writers(), site.opened) == ({"east"}, SPREAD, opened)
+    with OperatorClient(places[controllers.index(other)]) as client:
+        until(lambda: answered(client))
+        assert [row.target for row in client.retarget(1, "", 20)] == ["south"]
+    until(lambda: (targets(), site.writers()) == ({"south"}, SPREAD))
 
 
 def answered(client):

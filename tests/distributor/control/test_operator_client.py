@@ -9,6 +9,7 @@ from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_wire import RouteQuestion
 from distributor.control.replica_server import ReplicaServer
+from distributor.control.turn_desk import TurnLostError
 from distributor.control.wire_values import NotUnderstoodError
 from distributor.errors import CommandError, RefusedCommandError
 from tests.support.control_sessions import INSTANCE, Works
@@ -41,9 +42,11 @@ def test_two_that_name_each_other_are_asked_once():
     [
         (NotInChargeError(""), RefusedCommandError, "not in charge"),
         (NotUnderstoodError("what"), MisuseError, "was not understood: what"),
+        (RefusedCommandError("no target"), MisuseError, "no target"),
+        (TurnLostError("who knows"), RefusedCommandError, "who knows"),
         (QueryError("no store answers"), QueryError, "no answer from .*: no store answers"),
     ],
-    ids=range(3),
+    ids=range(5),
 )
 def test_why_there_is_no_answer_is_said(failure, raised, said):
     desk = FakeDesk()

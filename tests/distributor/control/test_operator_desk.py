@@ -9,13 +9,14 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
+from distributor.control.aims import Turn
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import PeekAnswered
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowStatus, Peek, Positions
 from distributor.control.operator_desk import NotInChargeError, OperatorDesk
 from distributor.control.operator_wire import RouteQuestion
-from distributor.control.questions import KnownFlows, LeftFlowRow
+from distributor.control.questions import AimedLinkRow, KnownFlows, LeftFlowRow
 from distributor.control.reports import FlowReport
 from distributor.control.wait_desk import WaitDesk
 from distributor.control.wanted import flows_of
@@ -59,6 +60,9 @@ class FakeOffice:
     def known(self):
         return KnownFlows(self.wishes, {"r1": self.machine}) if self.in_charge else None
 
+    async def turn(self, turn):
+        self.turned = turn
+
     async def who(self):
         return "h:1"
 
@@ -80,7 +84,7 @@ def ask(pair, make_batch):
         async def scenario():
             office = FakeOffice(pair.topology, write)
             office.in_charge = in_charge
-            office.waits.begun("r1", {1})
+            office.waits.begun("r1", frozenset({1}))
             with opened(office) as desk:
                 task = asyncio.create_task(question(desk))
                 while not task.done():
@@ -137,3 +141,10 @@ def test_without_stores_there_is_no_answer(ask):
 def test_ways_are_told(ask, question, lacks, partitions):
     (row,) = ask(lambda desk: desk.routes(question), {A: 10, B: 1})
     assert (row.target, row.lacks, row.partitions) == ("c2", lacks, partitions)
+
+
+def test_links_are_turned(ask):
+    rows = ask(lambda desk: desk.turned(Turn(1, "c2")), {})
+    assert rows == [AimedLinkRow("c2", 1, "")]
+    with pytest.raises(NotInChargeError):
+        ask(lambda desk: desk.turned(Turn(1, "c2")), {}, in_charge=False)

@@ -12,14 +12,16 @@ import pytest
 from dafka.errors import MisuseError, QueryError
 from dafka.process.authority import new_authority, new_certificate
 from distributor.control import operator_wire as wire
+from distributor.control.aims import Turn
 from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_server import Operators, OperatorServer
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion
+from distributor.control.turn_desk import TurnLostError
 from distributor.control.wait_desk import WaitFailedError
 from distributor.control.wire import Certificates
 from distributor.errors import CommandError, RefusedCommandError
-from tests.support.operators import ROUTE, FakeDesk, served
+from tests.support.operators import AIMED, ROUTE, FakeDesk, served
 
 pytestmark = pytest.mark.net
 
@@ -37,7 +39,9 @@ def test_questions_come_to_the_desk_and_answers_back():
     with served(desk) as place, OperatorClient(place) as client:
         assert client.wait(1.5) == desk.waited_for
         assert client.explain("orders", 3, 5) == [ROUTE]
-    (asker, timeout_ms), (question,) = desk.asked
+        assert client.retarget(3, "south", 5) == [AIMED]
+    (asker, timeout_ms), (question,), (turn,) = desk.asked
+    assert turn == Turn(3, "south")
     assert (asker, timeout_ms) == ("ipv4:127.0.0.1", 1_500)
     assert question == RouteQuestion("orders", 3)
     assert desk.closed
@@ -51,8 +55,10 @@ def test_questions_come_to_the_desk_and_answers_back():
         (WaitFailedError("many wait", busy=True), grpc.StatusCode.RESOURCE_EXHAUSTED, None),
         (WaitFailedError("it has changed", busy=False), grpc.StatusCode.ABORTED, None),
         (QueryError("no store"), grpc.StatusCode.UNAVAILABLE, None),
+        (TurnLostError("who knows"), grpc.StatusCode.ABORTED, None),
+        (RefusedCommandError("no target"), grpc.StatusCode.OUT_OF_RANGE, None),
     ],
-    ids=range(5),
+    ids=range(7),
 )
 def test_why_there_is_no_answer_is_said(failure, code, place):
     desk = FakeDesk()
@@ -127,6 +133,19 @@ def test_who_looks_is_let_in(shown, role):
         OperatorClient(place, shown[role]) as client,
     ):
         assert client.wait(1) == desk.waited_for
+
+
+def test_who_only_looks_commands_nothing(shown):
+    desk = FakeDesk()
+    with served(desk, shown["controller"]) as place:
+        with (
+            OperatorClient(place, shown["viewer"]) as client,
+            pytest.raises(RefusedCommandError, match="a certificate of a viewer may not"),
+        ):
+            client.retarget(3, "south", 5)
+        assert desk.asked == []
+        with OperatorClient(place, shown["operator"]) as client:
+            assert client.retarget(3, "south", 5) == [AIMED]
 
 
 def test_who_has_another_role_is_not(shown):

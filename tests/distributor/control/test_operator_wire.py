@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from distributor.control import operator_wire as wire
 from distributor.control import operators_pb2 as pb
+from distributor.control.aims import Turn
 from distributor.control.operator_wire import RouteQuestion, WaitQuestion
-from distributor.control.questions import LeftFlowRow, RouteRow, Waited
+from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 from distributor.control.wire_values import NotUnderstoodError
 
 ROOT = Path(__file__).parents[3]
@@ -23,7 +24,10 @@ GENERATED = ROOT / "distributor/control"
 FIELDS = """
 ExplainAnswer: routes=1
 ExplainRequest: what=1 sequence=2
+AimedLink: target=1 level=2 topics=3
 LeftFlow: flow=1 target=2 level=3 share=4 lacks=5 why=6
+RetargetAnswer: links=1
+RetargetRequest: level=1 to=2
 Route: topic=1 partitions=2 flow=3 target=4 level=5 share=6 writer=7 state=8 carried=9 lacks=10 \
 why=11
 WaitAnswer: left=1 flows=2 partitions=3
@@ -74,9 +78,23 @@ def test_ways_are_read_as_they_were_written(rows):
     assert wire.decode_routes(wire.encode_routes(rows)) == rows
 
 
-@pytest.mark.parametrize(
-    "decode", [wire.decode_wait, wire.decode_waited, wire.decode_route, wire.decode_routes]
+@given(counts, names)
+def test_a_turn_is_read_as_it_was_written(level, to):
+    assert wire.decode_turn(wire.encode_turn(Turn(level, to))) == Turn(level, to)
+
+
+@given(st.lists(st.builds(AimedLinkRow, names, counts, names), max_size=3))
+def test_where_links_aim_is_read_as_it_was_written(rows):
+    assert wire.decode_aimed(wire.encode_aimed(rows)) == rows
+
+
+DECODERS = (
+    *(wire.decode_wait, wire.decode_waited, wire.decode_route, wire.decode_routes),
+    *(wire.decode_turn, wire.decode_aimed),
 )
+
+
+@pytest.mark.parametrize("decode", DECODERS)
 @given(octets=st.binary(max_size=40))
 def test_whatever_comes_only_one_error_is_raised(decode, octets):
     with suppress(NotUnderstoodError):

@@ -35,7 +35,7 @@ class Replicas:
 async def begun(replicas, timeout_ms=60_000):
     """A wait that has been put to both replicas."""
     for name in ("r1", "r2"):
-        replicas.desk.begun(name, {1})
+        replicas.desk.begun(name, frozenset({1}))
     task = asyncio.create_task(replicas.desk.wait("a", {1: {A: 3}}, timeout_ms))
     await asyncio.sleep(0)
     return task

@@ -10,6 +10,7 @@ from dafka.protocol.events import Woke
 from distributor.control.messages import Canceled, CancelPeek, Peek, PeekError, Positions
 from distributor.control.waits import (
     AskReplica,
+    FlowsChanged,
     OfficeLeft,
     PeekCame,
     ReplicaBegun,
@@ -129,6 +130,17 @@ def test_a_flow_that_is_not_wanted_any_more_ends_the_wait():
     assert waits.open == {}
     (failed,) = waits.ask(2, flows=(2,))
     assert "flow 2" in failed.why
+
+
+def test_a_flow_that_is_dropped_ends_the_wait():
+    waits = Waits()
+    waits.ask(flows=(1,))
+    assert waits.handle(FlowsChanged("r1", frozenset({1, 3}))) == []
+    (failed,) = waits.handle(FlowsChanged("r1", frozenset({3})))
+    assert "flow 1" in failed.why
+    assert waits.open == {}
+    waits.handle(FlowsChanged("r2", frozenset({3})))
+    assert waits.ask(2, flows=(3,)) == []
 
 
 def test_an_error_ends_the_wait():
