@@ -27,7 +27,7 @@ class LinkPlace(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class LinkTurn:
     """What an operator wants of the links of a level.
 
     Attributes:
@@ -53,26 +53,26 @@ def aimed(flow: Flow, aims: Mapping[LinkPlace, str]) -> Flow:
     return replace(flow, link=replace(flow.link, targets=targets))
 
 
-def turned(
-    aims: Mapping[LinkPlace, str], flows: Iterable[Flow], turn: Turn
-) -> dict[LinkPlace, str]:
-    """Aims as they are after a turn.
+def turning(flows: Iterable[Flow], turn: LinkTurn) -> frozenset[LinkPlace]:
+    """Which links a turn is for: those that have such a target.
 
     Args:
-        aims: Before it.
         flows: Those of the file.
-        turn: What is wanted; of links that have no such target nothing.
+        turn: What is wanted.
     """
-    changed = dict(aims)
-    for link in _links(flows, turn.level):
-        if not turn.to:
-            changed.pop(place_of(link), None)
-        elif turn.to in link.targets:
-            changed[place_of(link)] = turn.to
-    return changed
+    links = _links(flows, turn.level)
+    return frozenset(place_of(one) for one in links if not turn.to or turn.to in one.targets)
 
 
-def objection(flows: Iterable[Flow], turn: Turn) -> str | None:
+def turned(
+    aims: Mapping[LinkPlace, str], places: Iterable[LinkPlace], to: str
+) -> dict[LinkPlace, str]:
+    """Aims as they are after these links were turned; to nowhere is to what the file prefers."""
+    left = {place: target for place, target in aims.items() if place not in places}
+    return left | dict.fromkeys(places, to) if to else left
+
+
+def objection(flows: Iterable[Flow], turn: LinkTurn) -> str | None:
     """Why links cannot be turned so, for people; None if one can."""
     links = _links(flows, turn.level)
     if not links:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.cluster import Cluster
-    from distributor.control.aims import Turn
+    from distributor.control.aims import LinkTurn
     from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.messages import CreateInstance, Flow, StateCommand
@@ -284,7 +284,7 @@ class RunningController:
         if (found.epoch, found.version) > (known.epoch, known.version):
             await self._perform(machine, machine.handle(AimsFound(found.aims), now_ms()))
 
-    async def turn(self, turn: Turn) -> None:
+    async def turn(self, turn: LinkTurn) -> None:
         """See `AskedController`."""
         if (complaint := objection(self._flows, turn)) is not None:
             raise RefusedCommandError(complaint)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
-from distributor.control.aims import aimed, turned
+from distributor.control.aims import aimed, place_of, turned, turning
 from distributor.control.events import SessionEnd
 from distributor.control.messages import (
     AllowCompaction,
@@ -27,7 +27,7 @@ from distributor.control.messages import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distributor.control.aims import LinkPlace, Turn
+    from distributor.control.aims import LinkPlace, LinkTurn
     from distributor.control.messages import CreateInstance, Flow, StateCommand
 
 NUMBERS = 1 << 20
@@ -123,7 +123,7 @@ class TurnAsked:
     """
 
     number: int
-    turn: Turn
+    turn: LinkTurn
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +232,9 @@ class GrantMachine:
         self._flows = (*flows,)
         self._aims: Mapping[LinkPlace, str] = dict(kept.aims)
         """Where links are to aim; not kept yet where it is not what the stores have."""
+        self._anew: set[LinkPlace] = set()
+        """Links that are to begin anew, as their replicas may have left the target that is wanted;
+        of what is wanted that is not kept yet."""
         self._turns: list[int] = []
         """Commands that have been taken in since what is being kept."""
         self._turns_kept: list[int] = []
@@ -261,7 +264,9 @@ class GrantMachine:
             case WishesKept():
                 effects = self._say()
             case TurnAsked():
-                self._aims = turned(self._aims, self._flows, event.turn)
+                places = turning(self._flows, event.turn)
+                self._aims = turned(self._aims, places, event.turn.to)
+                self._anew |= places
                 self._turns.append(event.number)
             case AimsFound():
                 self._aims = dict(event.aims)
@@ -305,7 +310,7 @@ class GrantMachine:
         writers = {_turning(wished.flow): wished.writer for wished in flows.values()}
         wanted: dict[int, Wished] = {}
         for number, wished in flows.items():
-            if wished.flow in left:
+            if wished.flow in left and place_of(wished.flow.link) not in self._anew:
                 del left[wished.flow]
                 wanted[number] = wished
         for flow in left:
@@ -336,8 +341,9 @@ class GrantMachine:
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
         spreads = not self._unseen or now_ms >= self._spread_ms
         flows = dict(self.wishes.flows)
-        if self._aims != self.wishes.aims:
+        if self._anew or self._aims != self.wishes.aims:
             flows = self._wanted(flows)
+            self._anew.clear()
         loads = Counter(wished.writer for wished in flows.values())
         siblings = Counter((wished.writer, _whole(wished.flow)) for wished in flows.values())
         for number, wished in flows.items():

@@ -9,7 +9,7 @@ import grpc
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import OPERATOR_MESSAGE_BYTES_MAX
 from distributor.control import operator_wire as wire
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion, WaitQuestion
 from distributor.errors import CommandError, RefusedCommandError
 
@@ -75,7 +75,7 @@ class OperatorClient:
             QueryError: No answer.
             CommandError: It is not done, or that is not known; why.
         """
-        asked = wire.encode_turn(Turn(level, to))
+        asked = wire.encode_turn(LinkTurn(level, to))
         return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s))
 
     def close(self) -> None:

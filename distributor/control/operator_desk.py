@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.query.client import StoreClient
-    from distributor.control.aims import Turn
+    from distributor.control.aims import LinkTurn
     from distributor.control.operator_wire import RouteQuestion
     from distributor.control.questions import AimedLinkRow, RouteRow
     from distributor.control.wait_desk import WaitDesk
@@ -70,7 +70,7 @@ class AskedController(Protocol):
     def known(self) -> KnownFlows | None:
         """What it knows; None while it is not in charge."""
 
-    async def turn(self, turn: Turn) -> None:
+    async def turn(self, turn: LinkTurn) -> None:
         """Have links aim elsewhere, and wait until that is kept.
 
         Raises:
@@ -139,7 +139,7 @@ class OperatorDesk:
                 )
         return route_rows(self._topology, await self._known(), Asked(topics, flags))
 
-    async def turned(self, turn: Turn) -> list[AimedLinkRow]:
+    async def turned(self, turn: LinkTurn) -> list[AimedLinkRow]:
         """Have links aim elsewhere; once that is kept, where they aim.
 
         Raises:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from dafka.wire.primitives import octets_of, text
 from distributor.control import operators_pb2 as pb
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 from distributor.control.wire_values import NotUnderstoodError
 
@@ -169,19 +169,19 @@ def decode_routes(octets: bytes) -> list[RouteRow]:
     ]
 
 
-def encode_turn(turn: Turn) -> bytes:
+def encode_turn(turn: LinkTurn) -> bytes:
     """Return a command as it is sent."""
     return pb.RetargetRequest(level=turn.level, to=turn.to).SerializeToString()
 
 
-def decode_turn(octets: bytes) -> Turn:
+def decode_turn(octets: bytes) -> LinkTurn:
     """Return a command that came.
 
     Raises:
         NotUnderstoodError: It is none.
     """
     asked = _parsed(pb.RetargetRequest(), octets)
-    return Turn(asked.level, asked.to)
+    return LinkTurn(asked.level, asked.to)
 
 
 def encode_aimed(rows: Iterable[AimedLinkRow]) -> bytes:

@@ -12,7 +12,7 @@ from distributor.errors import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distributor.control.aims import Turn
+    from distributor.control.aims import LinkTurn
 
 
 class TurnLostError(CommandError):
@@ -31,7 +31,7 @@ class TurnDesk:
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._numbers = count(1)
 
-    async def turn(self, turn: Turn) -> None:
+    async def turn(self, turn: LinkTurn) -> None:
         """Have something wanted, and wait until it is kept.
 
         Raises:

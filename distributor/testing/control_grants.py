@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from dafka.protocol.events import Woke
 from dafka.testing.seeds import run_seeds
-from distributor.control.aims import Turn, place_of
+from distributor.control.aims import LinkTurn, place_of
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import EndStream, SessionEnd, StreamEnded
 from distributor.control.grants import (
@@ -240,7 +240,7 @@ class SimGovernor(SimController):
         """An operator wants another target of the links."""
         if self._looked_again:
             number = self.operator.ask(to)
-            self._hear(TurnAsked(number, Turn(AIMED.level, to)))
+            self._hear(TurnAsked(number, LinkTurn(AIMED.level, to)))
 
     def _awake(self, action: Callable[[int], None]) -> None:
         """Do something once it is awake, if it is still the same."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.questions import Waited
 from distributor.errors import RefusedCommandError
@@ -94,7 +94,7 @@ def test_links_are_turned_and_back(run, place, desk):
     code, said, _ = run("controller", "failback", place, "--level", "3")
     assert code == 0
     assert "south" in said
-    assert desk.asked == [(Turn(3, "south"),), (Turn(3, ""),)]
+    assert desk.asked == [(LinkTurn(3, "south"),), (LinkTurn(3, ""),)]
     desk.failure = RefusedCommandError("no link crosses level 3 here")
     code, _, complaint = run("controller", "failback", place, "--level", "3")
     assert code == 2
@@ -128,7 +128,7 @@ def test_a_controller_of_the_file_is_told_that_answers(run, controlled, desk):
     words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
     code, said, _ = run("retarget", write(dead, place), *words)
     assert (code, "south" in said) == (0, True)
-    assert desk.asked == [(Turn(3, "cluster-4"),)]
+    assert desk.asked == [(LinkTurn(3, "cluster-4"),)]
     code, _, complaint = run("retarget", write(dead), *words)
     assert code == 1
     assert f"no answer from {dead}" in complaint

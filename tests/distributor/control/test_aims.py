@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from distributor.control.aims import LinkPlace, Turn, aimed, objection, place_of, turned
+from distributor.control.aims import (
+    LinkPlace,
+    LinkTurn,
+    aimed,
+    objection,
+    place_of,
+    turned,
+    turning,
+)
 from distributor.control.messages import FlowKind
 from distributor.control.wanted import flows_of
 from topology import load
@@ -12,8 +20,12 @@ FLOWS = flows_of(FOUR, "cluster-1")
 TOP = LinkPlace(3, 1, "")
 
 
+def after(aims, turn):
+    return turned(aims, turning(FLOWS, turn), turn.to)
+
+
 def test_a_link_that_is_aimed_elsewhere_has_that_target_in_front():
-    aims = turned({}, FLOWS, Turn(3, "cluster-4"))
+    aims = after({}, LinkTurn(3, "cluster-4"))
     assert aims == {TOP: "cluster-4"}
     for flow in FLOWS:
         found = aimed(flow, aims)
@@ -25,23 +37,23 @@ def test_a_link_that_is_aimed_elsewhere_has_that_target_in_front():
 
 
 def test_what_the_file_prefers_is_preferred_again():
-    aims = turned({}, FLOWS, Turn(3, "cluster-4"))
-    assert turned(aims, FLOWS, Turn(3, "")) == {}
-    assert turned(aims, FLOWS, Turn(1, "")) == aims
-    back = turned(aims, FLOWS, Turn(3, "cluster-3"))
+    aims = after({}, LinkTurn(3, "cluster-4"))
+    assert after(aims, LinkTurn(3, "")) == {}
+    assert after(aims, LinkTurn(1, "")) == aims
+    back = after(aims, LinkTurn(3, "cluster-3"))
     assert [aimed(flow, back) for flow in FLOWS] == FLOWS
 
 
 def test_what_is_no_target_is_not_heeded():
-    assert turned({}, FLOWS, Turn(3, "cluster-2")) == {}
+    assert after({TOP: "cluster-4"}, LinkTurn(3, "cluster-2")) == {TOP: "cluster-4"}
     assert [aimed(flow, {TOP: "cluster-9"}) for flow in FLOWS] == FLOWS
 
 
 def test_why_links_cannot_be_turned_is_said():
-    assert objection(FLOWS, Turn(3, "cluster-4")) is None
-    assert objection(FLOWS, Turn(3, "")) is None
-    assert objection(FLOWS, Turn(2, "")) == "no link crosses level 2 here"
+    assert objection(FLOWS, LinkTurn(3, "cluster-4")) is None
+    assert objection(FLOWS, LinkTurn(3, "")) is None
+    assert objection(FLOWS, LinkTurn(2, "")) == "no link crosses level 2 here"
     known = "'cluster-2' is no target here: there are cluster-3, cluster-4"
-    assert objection(FLOWS, Turn(3, "cluster-2")) == known
+    assert objection(FLOWS, LinkTurn(3, "cluster-2")) == known
     schemas = [flow for flow in FLOWS if flow.kind is FlowKind.SCHEMAS]
-    assert objection(schemas, Turn(0, "")) == "no link crosses level 0 here"
+    assert objection(schemas, LinkTurn(0, "")) == "no link crosses level 0 here"

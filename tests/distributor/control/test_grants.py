@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.protocol.events import Woke
-from distributor.control.aims import Turn, place_of
+from distributor.control.aims import LinkTurn, place_of
 from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
@@ -326,7 +326,7 @@ def test_grants_that_have_moved_are_counted_by_who_wrote_and_who_does():
 
 EAST = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
 TURNABLE = [replace(flow, link=EAST) for flow in FLOWS]
-TURN = Turn(1, "east")
+TURN = LinkTurn(1, "east")
 AIM = {place_of(EAST): "east"}
 
 
@@ -374,19 +374,26 @@ def test_the_next_controller_goes_on_with_it():
     other = turnable(epoch=2, kept=office.kept[-1])
     assert other.kept[-1].flows == office.kept[-1].flows
     assert other.kept[-1].aims == AIM
-    back = other.hear(TurnAsked(8, Turn(1, ""))).keep()
+    back = other.hear(TurnAsked(8, LinkTurn(1, ""))).keep()
     assert (targets(back), back.kept[-1].aims) == ({"south"}, {})
 
 
-def test_what_is_so_already_is_not_kept_again():
+def test_a_link_that_aims_there_already_begins_anew():
+    # Its replica may have left that target by itself.
     office = turnable().hear(TurnAsked(7, TURN)).keep()
-    office.hear(TurnAsked(8, TURN))
-    assert (office.keeping, office.turned) == ([], [7, 8])
+    before, writers = office.kept[-1], office.writers
+    office.hear(TurnAsked(8, TURN)).keep()
+    after = office.kept[-1]
+    assert after.aims == before.aims
+    assert min(after.flows) > max(before.flows)
+    assert (office.writers, office.turned) == (writers, [7, 8])
+    office.hear(TurnAsked(9, LinkTurn(2, "east")))
+    assert (office.keeping, office.turned) == ([], [7, 8, 9]), "no link crosses that level"
 
 
 def test_a_turn_while_something_is_kept_waits_for_its_own():
     office = turnable()
-    office.hear(TurnAsked(7, TURN), TurnAsked(8, Turn(1, "south")))
+    office.hear(TurnAsked(7, TURN), TurnAsked(8, LinkTurn(1, "south")))
     assert office.turned == []
     office.keep()
     assert office.turned == [7, 8]
@@ -418,7 +425,7 @@ def test_whatever_happens_a_turn_is_answered_once_it_is_kept(steps):
             case "keep":
                 office.keep()
             case _:
-                office.hear(TurnAsked(number, Turn(1, step)))
+                office.hear(TurnAsked(number, LinkTurn(1, step)))
     office.keep()
     asked = [number for number, step in enumerate(steps) if step in ("east", "south", "")]
     assert office.turned == asked

@@ -9,7 +9,7 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import PeekAnswered
 from distributor.control.grants import Wished, Wishes
@@ -144,7 +144,7 @@ def test_ways_are_told(ask, question, lacks, partitions):
 
 
 def test_links_are_turned(ask):
-    rows = ask(lambda desk: desk.turned(Turn(1, "c2")), {})
+    rows = ask(lambda desk: desk.turned(LinkTurn(1, "c2")), {})
     assert rows == [AimedLinkRow("c2", 1, "")]
     with pytest.raises(NotInChargeError):
-        ask(lambda desk: desk.turned(Turn(1, "c2")), {}, in_charge=False)
+        ask(lambda desk: desk.turned(LinkTurn(1, "c2")), {}, in_charge=False)

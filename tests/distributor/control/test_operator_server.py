@@ -12,7 +12,7 @@ import pytest
 from dafka.errors import MisuseError, QueryError
 from dafka.process.authority import new_authority, new_certificate
 from distributor.control import operator_wire as wire
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_server import Operators, OperatorServer
@@ -41,7 +41,7 @@ def test_questions_come_to_the_desk_and_answers_back():
         assert client.explain("orders", 3, 5) == [ROUTE]
         assert client.retarget(3, "south", 5) == [AIMED]
     (asker, timeout_ms), (question,), (turn,) = desk.asked
-    assert turn == Turn(3, "south")
+    assert turn == LinkTurn(3, "south")
     assert (asker, timeout_ms) == ("ipv4:127.0.0.1", 1_500)
     assert question == RouteQuestion("orders", 3)
     assert desk.closed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from distributor.control import operator_wire as wire
 from distributor.control import operators_pb2 as pb
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.operator_wire import RouteQuestion, WaitQuestion
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 from distributor.control.wire_values import NotUnderstoodError
@@ -80,7 +80,7 @@ def test_ways_are_read_as_they_were_written(rows):
 
 @given(counts, names)
 def test_a_turn_is_read_as_it_was_written(level, to):
-    assert wire.decode_turn(wire.encode_turn(Turn(level, to))) == Turn(level, to)
+    assert wire.decode_turn(wire.encode_turn(LinkTurn(level, to))) == LinkTurn(level, to)
 
 
 @given(st.lists(st.builds(AimedLinkRow, names, counts, names), max_size=3))

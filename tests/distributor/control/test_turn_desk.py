@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from distributor.control.aims import Turn
+from distributor.control.aims import LinkTurn
 from distributor.control.turn_desk import TurnDesk, TurnLostError
 
-TURN = Turn(3, "south")
+TURN = LinkTurn(3, "south")
 
 
 def test_each_is_told_once_his_own_is_kept():
