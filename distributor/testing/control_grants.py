@@ -315,6 +315,8 @@ class GrantRun(ControlRun):
     def _missing(self) -> str | None:
         governor = self.governor
         assert governor is not None, "who is in charge has stopped"
+        if len(self.stores.latest.flows) < len(self.flows):
+            return "not all flows are wanted"
         for number, wished in self.stores.latest.flows.items():
             able = [one for one in self.replicas if one.alive and not one.stuck]
             if wished.writer not in [one.name for one in able]:

@@ -58,7 +58,7 @@ def said_at_once(decide=GrantMachine._decide):
         before = self.wishes.flows
         effects = decide(self, now_ms)
         for number, wished in self.wishes.flows.items():
-            if wished != before[number] and wished.writer in self._begun:
+            if wished != before.get(number) and wished.writer in self._begun:
                 effects.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
         return effects
 
@@ -178,4 +178,4 @@ def test_a_fault_is_found(put_in, monkeypatch):
 def test_that_operators_are_answered_before_it_is_kept_is_found(monkeypatch):
     # It takes a controller that dies between the two.
     monkeypatch.setattr(GrantMachine, "handle", answered_at_once())
-    assert broken_by(run, shown_by(110, 11))
+    assert broken_by(run, shown_by(120, 11))
