@@ -39,6 +39,7 @@ from distributor.control.grants import (
     WishesKept,
     moved,
 )
+from distributor.control.messages import AllowCompaction, CreateFlow
 from distributor.control.meter import ControllerMeter
 from distributor.control.overview import flow_rows, replica_row
 from distributor.control.questions import KnownFlows
@@ -311,7 +312,7 @@ class RunningController:
         return [*flow_rows(self._kept, machines)]
 
     async def _perform(self, machine: GrantMachine, effects: Sequence[GrantEffect]) -> None:
-        due = deque(effects)
+        due, changed = deque(effects), set[str]()
         while due:
             match effect := due.popleft():
                 case KeepWishes():
@@ -323,13 +324,20 @@ class RunningController:
                     await self._begin(effect, machine.wishes)
                 case TellReplica():
                     self._clients[effect.replica].want(effect.command)
-                    self.waits.changed(
-                        effect.replica, self._clients[effect.replica].machine.history.live()
-                    )
+                    if isinstance(effect.command, CreateFlow | AllowCompaction):
+                        changed.add(effect.replica)
                 case TurnKept():
+                    self._tell_waits(changed)
                     await self._say_kept(machine.wishes.epoch, effect.number)
                 case _:
                     assert_never(effect)
+        self._tell_waits(changed)
+
+    def _tell_waits(self, changed: set[str]) -> None:
+        """Who waits has to know which flows replicas have: told at once, as they may be many."""
+        while changed:
+            if (client := self._clients.get(name := changed.pop())) is not None:
+                self.waits.changed(name, client.machine.history.live())
 
     async def _begin(self, effect: BeginReplica, wishes: Wishes) -> None:
         before = self._clients.pop(effect.replica, None)

@@ -50,7 +50,7 @@ def test_a_controller_tells_of_flows_and_replicas_while_it_is_in_charge():
     meter = ControllerMeter("c7")
     assert of_controller("in_charge") == 0
     assert of_controller("flows", state="unwritten") is None
-    flow = ControlledFlowRow(1, "c7", "c8", 1, "records", "r1", 1, "writing", 0)
+    flow = ControlledFlowRow(1, "c7", "c8", 1, "records", "0/1", "r1", 1, "writing", 0)
     meter.tell([flow, replace(flow, flow=2, state="warm"), replace(flow, state="")], 1, 2)
     assert of_controller("in_charge") == 1
     told = [of_controller("flows", state=state) for state in ("written", "unwritten")]
