@@ -265,3 +265,9 @@ class PeerBounds:
 
 
 PEER_BOUNDS = PeerBounds()
+
+OPERATOR_CALLS_MAX = 64
+"""Questions and commands of operators that a controller has open at a time; more are refused."""
+
+OPERATOR_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
+"""What a controller answers at most: a row for each of its flows and topics."""

@@ -271,5 +271,5 @@ def test_controllers_and_replicas_are_started_where_the_topology_has_them(number
             assert called_replica(cluster, listen, None, None).metrics == f"{host}:9301"
         else:
             metrics = told[told.index("--metrics") + 1]
-            assert called_controller(cluster, metrics) == f"{host}:9303"
+            assert called_controller(cluster, metrics, None).metrics == f"{host}:9303"
             assert len(called_replicas(cluster, {})) == 3

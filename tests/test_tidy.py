@@ -38,6 +38,7 @@ ONLY_VALUES = {
     "dafka/protocol/effects.py",
     "dafka/protocol/fetches.py",
     "distributor/control/control_pb2.py",
+    "distributor/control/operators_pb2.py",
     "distributor/control/events.py",
     "distributor/control/messages.py",
     "distributor/link/events.py",

@@ -54,7 +54,7 @@ KEYS = {
         *("insecure", "wire", "classic", "registry", "subject_format", "gateways"),
         *("receive_only", "controllers", "replicas"),
     ),
-    "controller": ("metrics",),
+    "controller": ("metrics", "listen"),
     "replica": ("listen", "metrics"),
     "gateway": ("listen", "advertised_listener", "users"),
     "schemas": ("primary",),
@@ -89,7 +89,7 @@ OPTIONAL = {
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
-    *("users", "controllers", "replicas", "hold_age_s", "hold_bytes"),
+    *("users", "controllers", "replicas", "listen", "hold_age_s", "hold_bytes"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -97,7 +97,8 @@ OPTIONAL = {
 
 REQUIRED = {
     *(("retention", "topics"), ("group", "margin_ms"), ("placement", "topics")),
-    *(("controller", "metrics"), ("replica", "metrics")),
+    *(("controller", "metrics"), ("replica", "metrics"), ("replica", "listen")),
+    ("gateway", "listen"),
 }
 """Keys that are optional elsewhere."""
 

@@ -68,9 +68,11 @@ class ControllerSpec:
 
     Attributes:
         metrics: Where it serves metrics, and tells how it is, `HOST:PORT`; its name in the file.
+        listen: Where operators ask and command it, `HOST:PORT`; empty for nowhere.
     """
 
     metrics: str
+    listen: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

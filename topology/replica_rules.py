@@ -40,8 +40,9 @@ def replica_problems(topology: Topology) -> Iterator[Problem]:
 def replica_places(cluster: ClusterSpec) -> Iterator[tuple[str, str]]:
     """Yield every place of a cluster's controllers and replicas, with its path in the cluster."""
     for number, controller in enumerate(cluster.controllers):
-        if controller.metrics:
-            yield f"controllers[{number}].metrics", controller.metrics
+        for key, place in (("metrics", controller.metrics), ("listen", controller.listen)):
+            if place:
+                yield f"controllers[{number}].{key}", place
     for number, replica in enumerate(cluster.replicas):
         for key, place in (("listen", replica.listen), ("metrics", replica.metrics)):
             if place:

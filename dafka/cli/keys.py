@@ -90,7 +90,7 @@ def keys(
     kafka: Kafka = False,
     host: Annotated[
         Rules | None,
-        typer.Option(help="Of `tls`: where replicas are reached, if not here; repeatedly."),
+        typer.Option(help="Of `tls`: hosts of replicas and controllers, if not this; repeatedly."),
     ] = None,
     producer_byte_rate: Rate = None,
     consumer_byte_rate: Rate = None,

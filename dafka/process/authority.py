@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from dafka.errors import MisuseError
-from dafka.process.roles import ROLES, SERVING, uri_of
+from dafka.process.roles import CONNECTING, ROLES, SERVING, uri_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,12 +81,13 @@ def new_certificate(authority: KeyPair, role: str, hosts: Sequence[str], now: da
     serves = role in SERVING
     names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(uri_of(role))]
     names += [_host(host) for host in hosts if serves]
-    use = ExtendedKeyUsageOID.SERVER_AUTH if serves else ExtendedKeyUsageOID.CLIENT_AUTH
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH] if serves else []
+    uses += [ExtendedKeyUsageOID.CLIENT_AUTH] if role in CONNECTING else []
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(_name(role), issuer.subject, key.public_key(), now, CERTIFICATE_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
     builder = builder.add_extension(_usage(signs=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
     builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
     known = x509.AuthorityKeyIdentifier.from_issuer_public_key(signing.public_key())
     return _signed(builder.add_extension(known, critical=False), key, signing)

@@ -9,8 +9,11 @@ if TYPE_CHECKING:
 
 ROLES = ("controller", "replica", "operator", "viewer")
 
-SERVING = ("replica",)
+SERVING = ("replica", "controller")
 """Those that others connect to."""
+
+CONNECTING = ("controller", "operator", "viewer")
+"""Those that connect to others."""
 
 _PREFIX = "urn:dafka:role:"
 

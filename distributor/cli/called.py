@@ -13,7 +13,7 @@ from dafka.errors import MisuseError
 from dafka.model import is_loopback
 from dafka.transport.binding import EVERY_HOST
 from distributor.errors import PlanError
-from topology.model import ReplicaSpec
+from topology.model import ControllerSpec, ReplicaSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -108,20 +108,30 @@ def called_replica(
     return found
 
 
-def called_controller(cluster: ClusterSpec, metrics: str | None) -> str | None:
-    """Return where a controller serves metrics; None for nowhere.
+def called_controller(
+    cluster: ClusterSpec, metrics: str | None, listen: str | None
+) -> ControllerSpec:
+    """Return where a controller serves metrics, and operators: empty for nowhere.
 
     Args:
         cluster: Whose it is.
-        metrics: What it is told.
+        metrics: What it is told, as the next one; None for nothing.
+        listen: See there.
 
     Raises:
-        MisuseError: It is none of the file's.
+        MisuseError: It is none of the file's, or something else than the file says is told.
     """
     places = [one.metrics for one in cluster.controllers]
     if not places:
-        return metrics
-    return _chosen(places, metrics, f"controller of {cluster.name}", "--metrics")
+        return ControllerSpec(metrics=metrics or "", listen=listen or "")
+    place = _chosen(places, metrics, f"controller of {cluster.name}", "--metrics")
+    found = cluster.controllers[places.index(place)]
+    if listen not in (None, found.listen):
+        raise MisuseError(
+            f"--listen {listen} is not what the file says of the controller at {place}: leave it "
+            f"out, it is {found.listen or 'nowhere'}"
+        )
+    return found
 
 
 def called_replicas(cluster: ClusterSpec, told: Mapping[str, str]) -> dict[str, str]:

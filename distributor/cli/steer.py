@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dafka.plural import counted
+from distributor.cli.controller_asks import retarget_controlled, tell_aimed
 from distributor.cli.options import DEFAULT_LOGS, File, Json
 from distributor.control.client import ControlClient
 from distributor.control.protocol import LinkRow
@@ -80,8 +81,15 @@ def retarget(
     towards the other. Until the process is started again: write it into the file too, under
     `targets` of the cluster. Exit code 1 if the barrier is not met; nothing has changed then.
 
+    Of a cluster with controllers the one in charge is told, on `listen` of the file, and keeps it
+    for good, without a barrier: `distributor controller retarget` is the same with certificates.
+
     Example: distributor retarget F --cluster cluster-1 --level 3 --to cluster-4
     """
+    controllers = [one for one in load(file).clusters if one.name == cluster and one.controlled]
+    if controllers:
+        tell_aimed(retarget_controlled(controllers[0], level, to), as_json=json_lines)
+        return
     with ControlClient(_endpoint(file, cluster, level)) as client:
         row = _retargeted(client, to)
     if json_lines:

@@ -287,14 +287,30 @@ class Canceled(_message.Message):
     def __init__(self) -> None: ...
 
 class Wishes(_message.Message):
-    __slots__ = ("epoch", "version", "flows")
+    __slots__ = ("epoch", "version", "flows", "place", "aims")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    AIMS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
     flows: _containers.RepeatedCompositeFieldContainer[Wished]
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ...) -> None: ...
+    place: str
+    aims: _containers.RepeatedCompositeFieldContainer[Aim]
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ..., place: _Optional[str] = ..., aims: _Optional[_Iterable[_Union[Aim, _Mapping]]] = ...) -> None: ...
+
+class Aim(_message.Message):
+    __slots__ = ("level", "branch", "topics", "target")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    branch: int
+    topics: str
+    target: str
+    def __init__(self, level: _Optional[int] = ..., branch: _Optional[int] = ..., topics: _Optional[str] = ..., target: _Optional[str] = ...) -> None: ...
 
 class Wished(_message.Message):
     __slots__ = ("number", "flow", "writer", "epoch")

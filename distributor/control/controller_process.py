@@ -17,14 +17,16 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
-from dafka.errors import BufferFullError, NotStoredError, QueryError
+from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryError
 from dafka.process.clock import now_ms, wall_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
+from distributor.control.aims import objection
 from distributor.control.controller import ControllerMachine, ControllerState
-from distributor.control.events import PeekAnswered, SessionSettings, Superseded
+from distributor.control.events import PeekAnswered, SessionSettings
 from distributor.control.grants import (
     NO_WISHES,
+    AimsFound,
     BeginReplica,
     GrantMachine,
     GrantSettings,
@@ -32,24 +34,33 @@ from distributor.control.grants import (
     ReplicaFound,
     ReplicaLost,
     TellReplica,
+    TurnAsked,
+    TurnKept,
     WishesKept,
     moved,
 )
+from distributor.control.messages import AllowCompaction, CreateFlow
 from distributor.control.meter import ControllerMeter
 from distributor.control.overview import flow_rows, replica_row
+from distributor.control.questions import KnownFlows
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
+from distributor.control.turn_desk import TurnDesk
+from distributor.control.wait_desk import WaitDesk
 from distributor.control.wish_log import WishLog
-from distributor.errors import CommandError
+from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.cluster import Cluster
+    from distributor.control.aims import LinkTurn
+    from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.hold_keeper import HoldKeeper
     from distributor.control.holds import HeldForRow
-    from distributor.control.messages import CreateInstance, Flow
+    from distributor.control.messages import CreateInstance, Flow, StateCommand
+    from distributor.control.operator_server import Operators
     from distributor.control.overview import ControlledFlowRow
     from distributor.control.wire import Certificates
 
@@ -82,9 +93,9 @@ class RunningController:
         flows: What is wanted.
         replicas: Where each is reached, `HOST:PORT`, by its name.
         certificates: For TLS with replicas; None for none.
-        sessions: Times of sessions.
         grants: When grants move.
         keeper: Tells stores what to hold; closed with this. None where nothing is held.
+        operators: What serves operators; None for nobody.
 
     Raises:
         MisuseError: The cluster cannot be joined like this.
@@ -97,21 +108,25 @@ class RunningController:
         flows: Sequence[Flow],
         replicas: Mapping[str, str],
         certificates: Certificates | None = None,
-        sessions: SessionSettings | None = None,
         grants: GrantSettings | None = None,
         keeper: HoldKeeper | None = None,
+        operators: Operators | None = None,
     ) -> None:
         self._instance, self._flows, self._replicas = instance, flows, replicas
         self._certificates = certificates
-        self._sessions, self._grants = sessions or SessionSettings(), grants or GrantSettings()
+        self._sessions, self._grants = SessionSettings(), grants or GrantSettings()
+        self._place = "" if operators is None else operators.place
+        self._serve_operators = operators
         self.epoch = 0
         """In which it is in charge; 0: it is not."""
+        self.waits = WaitDesk(self._want)
         self._clients: dict[str, ReplicaClient] = {}
         self._active: set[str] = set()
         """Replicas whose sessions go on."""
         self._missed: set[str] = set()
         """Those that are known not to be there."""
-        self._happened: deque[ReplicaFound | ReplicaLost] = deque()
+        self._happened: deque[ReplicaFound | ReplicaLost | TurnAsked] = deque()
+        self._turns = TurnDesk(lambda asked: self._happened.append(asked))
         self._kept = NO_WISHES
         """What the stores keep, while it is in charge."""
         self._term: asyncio.Task[None] | None = None
@@ -176,6 +191,19 @@ class RunningController:
             "held_for": [asdict(row) for row in self._held_for],
         }
 
+    def known(self) -> KnownFlows | None:
+        """See `AskedController`."""
+        machines = {name: client.machine for name, client in self._clients.items()}
+        return KnownFlows(self._kept, machines) if self._kept.epoch else None
+
+    async def who(self) -> str:
+        """See `AskedController`."""
+        try:
+            kept = await self._loop.run_in_executor(self._asking, self._log.read)
+        except QueryError:
+            return ""
+        return kept.place if kept.place != self._place else ""
+
     def close(self) -> None:
         """Be in charge no more; replicas go on without."""
         self._seat.close()
@@ -200,10 +228,18 @@ class RunningController:
             self._loop.close()
 
     async def _serve(self) -> None:
-        await self._stopping.wait()
+        server = None if self._serve_operators is None else self._serve_operators.server(self)
+        try:
+            if server is not None:
+                await server.start()
+            await self._stopping.wait()
+        except MisuseError as error:
+            self._fail(error)
         self._leave_office()
         if self._term is not None:
             await asyncio.wait({self._term})
+        if server is not None:
+            await server.stop()
 
     def _fail(self, error: BaseException) -> None:
         self._failure = self._failure or error
@@ -236,16 +272,18 @@ class RunningController:
         keeping = await self._hold_first(epoch)
         names = sorted(self._replicas)
         machine = GrantMachine(
-            epoch, self._instance, self._flows, names, kept, self._grants, now_ms()
+            epoch, self._instance, self._flows, names, kept, self._grants, now_ms(), self._place
         )
         self.epoch = epoch
         try:
             await self._perform(machine, machine.begin())
+            await self._look_again(machine, kept)
             while True:
                 await asyncio.sleep(LOOK_S)
                 events, self._happened = [*self._happened, Woke()], deque()
                 for event in events:
                     await self._perform(machine, machine.handle(event, now_ms()))
+                self.waits.look()
                 self._tell()
         finally:
             if keeping is not None:
@@ -273,6 +311,30 @@ class RunningController:
         finally:
             self._held_for = []
 
+    async def _look_again(self, machine: GrantMachine, known: Wishes) -> None:
+        """Take over what a controller before has had kept after this one has read what there was.
+
+        Either that one has seen, before it said that it is kept, that this one is in charge; or it
+        was kept before what this one has had kept since, and is read now.
+        """
+        found = await self._answered(partial(self._log.read, machine.wishes.epoch))
+        if (found.epoch, found.version) > (known.epoch, known.version):
+            await self._perform(machine, machine.handle(AimsFound(found.aims), now_ms()))
+
+    async def turn(self, turn: LinkTurn) -> None:
+        """See `AskedController`."""
+        if (complaint := objection(self._flows, turn)) is not None:
+            raise RefusedCommandError(complaint)
+        await self._turns.turn(turn)
+
+    async def _say_kept(self, epoch: int, number: int) -> None:
+        """Tell an operator that what he wants is kept, if nobody else is in charge by now."""
+        latest = await self._answered(self._log.read)
+        if latest.epoch > epoch:
+            self._turns.leave()
+        else:
+            self._turns.kept(number)
+
     def _tell(self) -> None:
         """Let metrics say how it is, when that is due."""
         if now_ms() < self._tell_due_ms:
@@ -286,7 +348,7 @@ class RunningController:
         return [*flow_rows(self._kept, machines)]
 
     async def _perform(self, machine: GrantMachine, effects: Sequence[GrantEffect]) -> None:
-        due = deque(effects)
+        due, changed = deque(effects), set[str]()
         while due:
             match effect := due.popleft():
                 case KeepWishes():
@@ -298,8 +360,20 @@ class RunningController:
                     await self._begin(effect, machine.wishes)
                 case TellReplica():
                     self._clients[effect.replica].want(effect.command)
+                    if isinstance(effect.command, CreateFlow | AllowCompaction):
+                        changed.add(effect.replica)
+                case TurnKept():
+                    self._tell_waits(changed)
+                    await self._say_kept(machine.wishes.epoch, effect.number)
                 case _:
                     assert_never(effect)
+        self._tell_waits(changed)
+
+    def _tell_waits(self, changed: set[str]) -> None:
+        """Who waits has to know which flows replicas have: told at once, as they may be many."""
+        while changed:
+            if (client := self._clients.get(name := changed.pop())) is not None:
+                self.waits.changed(name, client.machine.history.live())
 
     async def _begin(self, effect: BeginReplica, wishes: Wishes) -> None:
         before = self._clients.pop(effect.replica, None)
@@ -310,16 +384,24 @@ class RunningController:
         client = ReplicaClient(
             machine,
             self._replicas[effect.replica],
-            self._told,
+            partial(self._told, effect.replica),
             lambda: self._notice(effect.replica, client),
             self._certificates,
         )
         self._clients[effect.replica] = client
         client.want(*effect.window)
+        self.waits.begun(effect.replica, machine.history.live())
 
-    def _told(self, effect: PeekAnswered | Superseded) -> None:
-        assert isinstance(effect, Superseded)  # nothing is peeked at
-        self._fail(CommandError(f"a controller of epoch {effect.epoch} is in charge"))
+    def _want(self, replica: str, command: StateCommand) -> None:
+        # One towards which all is being begun anew is asked again once that is done.
+        if (client := self._clients.get(replica)) is not None:
+            client.want(command)
+
+    def _told(self, replica: str, effect: PeekAnswered | Superseded) -> None:
+        if isinstance(effect, PeekAnswered):
+            self.waits.answered(replica, effect)
+        else:
+            self._fail(CommandError(f"a controller of epoch {effect.epoch} is in charge"))
 
     def _notice(self, replica: str, client: ReplicaClient, *, gone: bool = False) -> None:
         """Remember whether a session has begun or ended."""
@@ -339,6 +421,8 @@ class RunningController:
             self._happened.append(ReplicaLost(replica, client.last_end))
 
     async def _hang_up(self) -> None:
+        self.waits.leave()
+        self._turns.leave()
         clients, self._clients = self._clients, {}
         self._active.clear()
         self._missed.clear()

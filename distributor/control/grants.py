@@ -9,13 +9,15 @@ none comes again, whatever an older controller still does.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
+from distributor.control.aims import aimed, place_of, turned, turning
 from distributor.control.events import SessionEnd
 from distributor.control.messages import (
+    AllowCompaction,
     AllowWrites,
     CreateFlow,
     InitializationComplete,
@@ -25,6 +27,7 @@ from distributor.control.messages import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from distributor.control.aims import LinkPlace, LinkTurn
     from distributor.control.messages import CreateInstance, Flow, StateCommand
 
 NUMBERS = 1 << 20
@@ -54,11 +57,15 @@ class Wishes:
         epoch: The controller's.
         version: How many times it has changed its mind.
         flows: By number, in order.
+        place: Where operators reach it, `HOST:PORT`; empty for nowhere.
+        aims: Where operators want links to aim.
     """
 
     epoch: int
     version: int
     flows: Mapping[int, Wished]
+    place: str = ""
+    aims: Mapping[LinkPlace, str] = field(default_factory=dict)
 
 
 NO_WISHES = Wishes(0, 0, {})
@@ -106,7 +113,27 @@ class WishesKept:
     """Event, answers `KeepWishes`: enough stores have them."""
 
 
-GrantEvent = ReplicaFound | ReplicaLost | WishesKept | Woke
+@dataclass(frozen=True, slots=True)
+class TurnAsked:
+    """Event: an operator wants links to aim elsewhere.
+
+    Attributes:
+        number: Names the command; it does not come again.
+        turn: What is wanted; there is no objection to it.
+    """
+
+    number: int
+    turn: LinkTurn
+
+
+@dataclass(frozen=True, slots=True)
+class AimsFound:
+    """Event: a controller before has had these kept, and that was not read in time."""
+
+    aims: Mapping[LinkPlace, str]
+
+
+GrantEvent = ReplicaFound | ReplicaLost | WishesKept | TurnAsked | AimsFound | Woke
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +159,14 @@ class TellReplica:
     command: StateCommand
 
 
-GrantEffect = KeepWishes | BeginReplica | TellReplica
+@dataclass(frozen=True, slots=True)
+class TurnKept:
+    """Effect: what an operator wants is kept, if this controller is still in charge."""
+
+    number: int
+
+
+GrantEffect = KeepWishes | BeginReplica | TellReplica | TurnKept
 
 
 def moved(before: Wishes, after: Wishes) -> Counter[tuple[str, str]]:
@@ -151,6 +185,12 @@ def _whole(flow: Flow) -> Flow:
     return replace(flow, share=0)
 
 
+def _turning(flow: Flow) -> Flow:
+    """What a flow is wherever it aims: its targets in one order."""
+    targets = tuple(sorted(flow.link.targets))
+    return replace(flow, link=replace(flow.link, targets=targets))
+
+
 class GrantMachine:
     """One controller in charge.
 
@@ -162,6 +202,7 @@ class GrantMachine:
         kept: What the stores have kept.
         settings: Times.
         now_ms: When it begins.
+        place: Where operators reach it; kept, for those who ask another one.
     """
 
     def __init__(
@@ -173,8 +214,9 @@ class GrantMachine:
         kept: Wishes,
         settings: GrantSettings,
         now_ms: int,
+        place: str = "",
     ) -> None:
-        self._epoch, self._instance = epoch, instance
+        self._epoch, self._instance, self._place = epoch, instance, place
         self._settings = settings
         self._there: set[str] = set()
         self._gone_ms = dict.fromkeys(replicas, now_ms + settings.unseen_ms)
@@ -187,11 +229,21 @@ class GrantMachine:
         """Until when those that were stuck are given nothing."""
         self._begun: set[str] = set()
         """Replicas that are told what is wanted."""
+        self._flows = (*flows,)
+        self._aims: Mapping[LinkPlace, str] = dict(kept.aims)
+        """Where links are to aim; not kept yet where it is not what the stores have."""
+        self._anew: set[LinkPlace] = set()
+        """Links that are to begin anew, as their replicas may have left the target that is wanted;
+        of what is wanted that is not kept yet."""
+        self._turns: list[int] = []
+        """Commands that have been taken in since what is being kept."""
+        self._turns_kept: list[int] = []
+        """Those that are in it."""
         self._given = 0
         """How many numbers and epochs it has given."""
         self.kept = kept
         """What the stores have."""
-        self.wishes = self._beginning(kept, flows, replicas)
+        self.wishes = self._beginning(kept, replicas)
         """What it wants; not said yet where it is not what the stores have."""
         self._keeping = True
 
@@ -211,6 +263,13 @@ class GrantMachine:
                 self._lose(event, now_ms)
             case WishesKept():
                 effects = self._say()
+            case TurnAsked():
+                places = turning(self._flows, event.turn)
+                self._aims = turned(self._aims, places, event.turn.to)
+                self._anew |= places
+                self._turns.append(event.number)
+            case AimsFound():
+                self._aims = dict(event.aims)
             case Woke():
                 pass
             case _:
@@ -235,19 +294,29 @@ class GrantMachine:
         assert len(epochs) == len({*epochs})
         assert all(epochs)
         assert self._keeping == (self.kept != self.wishes)
+        assert self._keeping or not self._turns
 
-    def _beginning(self, kept: Wishes, flows: Sequence[Flow], replicas: Sequence[str]) -> Wishes:
+    def _beginning(self, kept: Wishes, replicas: Sequence[str]) -> Wishes:
         """What was wanted, without what is not any more, and with what is new."""
-        left = dict.fromkeys(flows)
+        known = {
+            number: wished if wished.writer in replicas else Wished(wished.flow)
+            for number, wished in kept.flows.items()
+        }
+        return Wishes(self._epoch, 0, self._wanted(known), self._place, self._aims)
+
+    def _wanted(self, flows: Mapping[int, Wished]) -> dict[int, Wished]:
+        """What is wanted of these and what is new: a link that aims elsewhere keeps its writer."""
+        left = dict.fromkeys(aimed(one, self._aims) for one in self._flows)
+        writers = {_turning(wished.flow): wished.writer for wished in flows.values()}
         wanted: dict[int, Wished] = {}
-        for number, wished in kept.flows.items():
-            if wished.flow in left:
+        for number, wished in flows.items():
+            if wished.flow in left and place_of(wished.flow.link) not in self._anew:
                 del left[wished.flow]
-                known = wished.writer in replicas
-                wanted[number] = wished if known else Wished(wished.flow)
+                wanted[number] = wished
         for flow in left:
-            wanted[self._number()] = Wished(flow)
-        return Wishes(self._epoch, 0, wanted)
+            writer, number = writers.get(_turning(flow), ""), self._number()
+            wanted[number] = Wished(flow, writer, self._number() if writer else 0)
+        return wanted
 
     def _number(self) -> int:
         self._given += 1
@@ -272,6 +341,9 @@ class GrantMachine:
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
         spreads = not self._unseen or now_ms >= self._spread_ms
         flows = dict(self.wishes.flows)
+        if self._anew or self._aims != self.wishes.aims:
+            flows = self._wanted(flows)
+            self._anew.clear()
         loads = Counter(wished.writer for wished in flows.values())
         siblings = Counter((wished.writer, _whole(wished.flow)) for wished in flows.values())
         for number, wished in flows.items():
@@ -283,10 +355,12 @@ class GrantMachine:
                 loads[writer] += 1
                 siblings[writer, whole] += 1
                 flows[number] = replace(wished, writer=writer, epoch=self._number())
-        if flows == self.wishes.flows:
-            return []
-        self.wishes = Wishes(self._epoch, self.wishes.version + 1, flows)
-        self._keeping = True
+        turns, self._turns = self._turns, []
+        if flows == self.wishes.flows and self._aims == self.wishes.aims:
+            return [TurnKept(number) for number in turns]
+        version = self.wishes.version + 1
+        self.wishes = replace(self.wishes, version=version, flows=flows, aims=self._aims)
+        self._keeping, self._turns_kept = True, turns
         return [KeepWishes(self.wishes)]
 
     def _say(self) -> list[GrantEffect]:
@@ -301,10 +375,25 @@ class GrantMachine:
                 given.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
                 stripped |= {old.writer} if old is not None and old.writer else set()
         fresh = (stripped & self._begun) | ({*self._gone_ms, *self._there} - self._begun)
+        changes = self._changes(before)
+        effects += [
+            TellReplica(name, change) for name in sorted(self._begun - fresh) for change in changes
+        ]
         for name in sorted(fresh):
             self._begun.add(name)
             effects.append(BeginReplica(name, self._window(name)))
-        return [*effects, *(one for one in given if one.replica not in fresh)]
+        turns, self._turns_kept = self._turns_kept, []
+        told = [one for one in given if one.replica not in fresh]
+        return [*effects, *told, *(TurnKept(number) for number in turns)]
+
+    def _changes(self, before: Wishes) -> list[StateCommand]:
+        """What is said to all as other flows are wanted: what ends first."""
+        ended = [one for one in before.flows if one not in self.kept.flows]
+        changes: list[StateCommand] = [AllowCompaction(number, None) for number in ended]
+        for number, wished in self.kept.flows.items():
+            if number not in before.flows:
+                changes += [CreateFlow(number, wished.flow, {}), Schedule(number)]
+        return changes
 
     def _window(self, replica: str) -> tuple[StateCommand, ...]:
         commands: list[StateCommand] = [self._instance]

@@ -98,6 +98,10 @@ class CommandHistory:
             case _:
                 assert_never(command)
 
+    def live(self) -> frozenset[int]:
+        """The flows that are wanted and not dropped."""
+        return frozenset(number for number, wish in self.flows.items() if not wish.dropped)
+
     def answered(self, peek: int) -> None:
         """A peek has its answer."""
         self.peeks.pop(peek, None)

@@ -71,7 +71,7 @@ def flow_rows(
 ) -> Iterator[ControlledFlowRow]:
     """What is wanted, and what replicas say of it."""
     for number, wished in wishes.flows.items():
-        said = {name: _reports(machine).get(number) for name, machine in machines.items()}
+        said = {name: reports_of(machine).get(number) for name, machine in machines.items()}
         writer = said.get(wished.writer)
         link = wished.flow.link
         yield ControlledFlowRow(
@@ -90,7 +90,7 @@ def flow_rows(
 
 def replica_row(name: str, machine: ControllerMachine, last_end: str) -> DrivenReplicaRow:
     """What one replica says of all flows."""
-    statuses = [one.status for one in _reports(machine).values()]
+    statuses = [one.status for one in reports_of(machine).values()]
     return DrivenReplicaRow(
         replica=name,
         session=machine.state.value,
@@ -101,6 +101,6 @@ def replica_row(name: str, machine: ControllerMachine, last_end: str) -> DrivenR
     )
 
 
-def _reports(machine: ControllerMachine) -> Mapping[int, FlowReport]:
+def reports_of(machine: ControllerMachine) -> Mapping[int, FlowReport]:
     """What a replica has said; nothing if its session is over."""
     return machine.reports.flows if machine.state is ControllerState.ACTIVE else {}

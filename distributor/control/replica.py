@@ -42,6 +42,7 @@ from distributor.control.messages import (
     Hello,
     HelloOk,
     InitializationComplete,
+    Peek,
     PeekError,
     PeekResponse,
     Ping,
@@ -240,7 +241,8 @@ class ReplicaMachine:
                 self._leave(number)
             else:
                 self._tell_all(number)
-        self._answer_peeks()
+        for flow in {peek.flow for peek in wanted.peeks.values()}:
+            self._answer_peeks(flow)
         return [*effects]
 
     def _obey_at_once(self, command: StateCommand) -> list[FlowEffect]:
@@ -255,12 +257,14 @@ class ReplicaMachine:
             case AllowCompaction(before=None):
                 effects = self.table.drop(command.flow)
                 self._leave(command.flow)
-                self._answer_peeks()
+                self._answer_peeks(command.flow)
                 return effects
             case Schedule() | AllowWrites() | AllowCompaction():
                 return self.table.steer(command.flow, self._wanted.flows[command.flow].terms)
+            case Peek():
+                self._answer_peeks(command.flow)
             case _:
-                self._answer_peeks()
+                raise AssertionError(command)  # none of these comes now
         return []
 
     def _configure(self) -> list[FlowEffect]:
@@ -277,7 +281,7 @@ class ReplicaMachine:
                 news = self.table.moved(event)
                 if attached and news is not None:
                     self._tell(news)
-                    self._answer_peeks()
+                    self._answer_peeks(news.flow)
                 return []
             case FlowChanged():
                 number = self.table.changed(event)
@@ -320,9 +324,9 @@ class ReplicaMachine:
             self._wanted.forget(number)
             self._outbox.put(FlowDropped(number))
 
-    def _answer_peeks(self) -> None:
-        for peek in [*self._wanted.peeks.values()]:
-            run = self.table.runs.get(peek.flow)
+    def _answer_peeks(self, flow: int) -> None:
+        run = self.table.runs.get(flow)
+        for peek in [one for one in self._wanted.peeks.values() if one.flow == flow]:
             if run is None:
                 self._answer(peek.number, PeekError(f"flow {peek.flow} was dropped"))
             elif reaches(run.write, peek.at_least):

@@ -15,6 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from dafka.limits import CONTROL_MESSAGE_BYTES_MAX
 from distributor.control import control_pb2 as pb
+from distributor.control.aims import LinkPlace
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
@@ -151,7 +152,14 @@ def encode_wishes(wishes: Wishes) -> bytes:
         )
         for number, wished in wishes.flows.items()
     ]
-    return pb.Wishes(epoch=wishes.epoch, version=wishes.version, flows=flows).SerializeToString()
+    aims = [
+        pb.Aim(level=link.level, branch=link.branch, topics=link.topics, target=target)
+        for link, target in wishes.aims.items()
+    ]
+    kept = pb.Wishes(
+        epoch=wishes.epoch, version=wishes.version, flows=flows, place=wishes.place, aims=aims
+    )
+    return kept.SerializeToString()
 
 
 def decode_wishes(octets: bytes) -> Wishes | None:
@@ -164,7 +172,8 @@ def decode_wishes(octets: bytes) -> Wishes | None:
         }
     except (DecodeError, NotUnderstoodError):
         return None
-    return Wishes(message.epoch, message.version, flows)
+    aims = {LinkPlace(one.level, one.branch, one.topics): one.target for one in message.aims}
+    return Wishes(message.epoch, message.version, flows, message.place, aims)
 
 
 _P = TypeVar("_P", pb.Command, pb.Response)

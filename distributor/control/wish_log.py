@@ -49,13 +49,17 @@ class WishLog:
         self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS)
         self._producer = Producer(cluster, linger_ms=0, min_acks=self._majority)
 
-    def read(self) -> Wishes:
+    def read(self, below: int | None = None) -> Wishes:
         """Return what is kept.
+
+        Args:
+            below: Of controllers of epochs before this one; None for all.
 
         Raises:
             QueryError: Too few stores answer.
         """
-        return _latest(one for found in self._stores.some(_read, self._majority) for one in found)
+        found = (one for some in self._stores.some(_read, self._majority) for one in some)
+        return _latest(one for one in found if below is None or one.epoch < below)
 
     def write(self, wishes: Wishes) -> None:
         """Keep this.

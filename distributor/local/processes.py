@@ -334,9 +334,9 @@ def refuse_controlled(topology: Topology, names: Iterable[str], what: str) -> No
     for name in names:
         if topology.cluster(name).controlled:
             raise PlanError(
-                f"cannot {what}: records of {name} are copied by replicas, which take no commands "
-                "yet. Their links leave a silent target by themselves; other targets, and other "
-                "topologies, are written into the file and run from there"
+                f"cannot {what}: records of {name} are copied by replicas, which do not take this "
+                "command yet. Their links leave a silent target by themselves, distributor "
+                "controller retarget lets them serve another; other topologies are run from a file"
             )
 
 

@@ -22,6 +22,7 @@ from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, DafkaError, NotStoredError, RecordError
 from dafka.process.clock import now_ms, wall_ms
 from dafka.process.threads import wait_for_end
+from distributor.control.aims import place_of
 from distributor.operations.meter import HeartbeatMeter
 from distributor.operations.recovery import Recovery
 from topology import plan
@@ -145,7 +146,9 @@ def beats_beside(topology: Topology, link: Link) -> Callable[[], Heartbeat] | No
     """Return what begins the heartbeats of a link's source, if they go on beside this link."""
     links = [one for one in plan(topology).links if one.source == link.source]
     interval_ms = topology.heartbeat_ms
-    if interval_ms is None or link != min(links, key=lambda one: one.level, default=None):
+    first = min(links, key=lambda one: one.level, default=None)
+    # Where it aims may be what an operator wants.
+    if interval_ms is None or first is None or place_of(link) != place_of(first):
         return None
     return partial(Heartbeat, topology, link.source, interval_ms)
 

@@ -4,7 +4,8 @@ The machine is that of `distributor.control.grants`, in front of those that `tes
 Replicas and controllers die, freeze and get stuck, stores are away; a controller that is not in
 charge any more goes on until it hears of that. Nothing is said before the stores have it, and no
 epoch of a writer comes twice. In the end each flow is written by a replica that is there, who takes
-office then disturbs nobody, and without controllers copying goes on.
+office then disturbs nobody, and without controllers copying goes on. Where an operator was told
+that links are to aim elsewhere they do, whoever is in charge later.
 
 python -m distributor.testing.control_grants --seed 17 --count 100
 """
@@ -12,15 +13,18 @@ python -m distributor.testing.control_grants --seed 17 --count 100
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from dafka.protocol.events import Woke
 from dafka.testing.seeds import run_seeds
+from distributor.control.aims import LinkTurn, place_of
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import EndStream, SessionEnd, StreamEnded
 from distributor.control.grants import (
     NO_WISHES,
+    AimsFound,
     BeginReplica,
     GrantMachine,
     GrantSettings,
@@ -28,12 +32,15 @@ from distributor.control.grants import (
     ReplicaFound,
     ReplicaLost,
     TellReplica,
+    TurnAsked,
+    TurnKept,
     WishesKept,
 )
 from distributor.control.messages import AllowWrites, FlowStatus
 from distributor.testing.control import ControlRun
 from distributor.testing.control_controllers import INSTANCE, SimController
-from distributor.testing.control_replicas import PARTITIONS, SimReplica, flow_of
+from distributor.testing.control_replicas import LINK, PARTITIONS, SimReplica, flow_of
+from topology.model import ClusterName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,8 +60,11 @@ REPLACED_MS_MAX = 4_000
 
 TROUBLES = (
     *("cut", "cut", "freeze", "thaw", "thaw", "stick", "free", "free", "crash", "boot", "boot"),
-    *("depose", "die", "suspend", "wake", "wake", "away", "back", "back"),
+    *("depose", "die", "suspend", "wake", "wake", "away", "back", "back", "turn", "turn", "turn"),
 )
+
+TARGETS = ClusterName("south"), ClusterName("east")
+AIMED = replace(LINK, targets=TARGETS, beyond=TARGETS)
 
 
 class SimStores:
@@ -63,6 +73,7 @@ class SimStores:
     def __init__(self) -> None:
         self.away = False
         self.latest = NO_WISHES
+        self._of_epoch: dict[int, Wishes] = {}
         self.given: dict[int, tuple[int, str]] = {}
         """Of every epoch of a writer, the flow and the replica."""
 
@@ -73,8 +84,37 @@ class SimStores:
                 what = number, wished.writer
                 known = self.given.setdefault(wished.epoch, what)
                 assert known == what, f"epoch {wished.epoch} is given for {known} and {what}"
+        self._of_epoch[wishes.epoch] = wishes
         if (wishes.epoch, wishes.version) > (self.latest.epoch, self.latest.version):
             self.latest = wishes
+
+    def before(self, epoch: int) -> Wishes:
+        """The last of the latest epoch before one."""
+        earlier = max((one for one in self._of_epoch if one < epoch), default=0)
+        return self._of_epoch.get(earlier, NO_WISHES)
+
+
+class SimOperator:
+    """Who turns links, and remembers what he was told."""
+
+    def __init__(self) -> None:
+        self._asked: list[str] = []
+        self._answered = 0
+
+    def ask(self, to: str) -> int:
+        """Want another target; returns the number of the command, counted from 1."""
+        self._asked.append(to)
+        return len(self._asked)
+
+    def told(self, number: int) -> None:
+        """A command is kept, a controller says."""
+        self._answered = max(number, self._answered)
+
+    def judge(self, kept: Wishes) -> None:
+        """Assert that what was said last to be kept is, or what was wanted after it."""
+        aim = kept.aims.get(place_of(AIMED), "")
+        possible = self._asked[self._answered - 1 :]
+        assert not self._answered or aim in possible, f"aims at {aim!r}, not at one of {possible}"
 
 
 class SimGovernor(SimController):
@@ -82,7 +122,12 @@ class SimGovernor(SimController):
 
     stores: SimStores
     flows: Sequence[Flow]
+    operator: SimOperator
     grants: GrantMachine
+    _known: Wishes
+    """What the stores had when it took office."""
+    _looked_again = False
+    """Whether it knows what was kept since, so that it may be told something."""
 
     def take_office(self) -> None:
         """Start, with an epoch of its own, and go on from what the stores keep."""
@@ -94,8 +139,9 @@ class SimGovernor(SimController):
         self._missed: set[str] = set()
         self._ends: dict[str, SessionEnd] = {}
         now_ms = self.world.now_ms
+        self._known, self._looked_again = self.stores.latest, False
         self.grants = GrantMachine(
-            self.epoch, INSTANCE, self.flows, [*self._replicas], self.stores.latest, GRANTS, now_ms
+            self.epoch, INSTANCE, self.flows, [*self._replicas], self._known, GRANTS, now_ms
         )
         self.start()
         self._perform(self.grants.begin())
@@ -149,6 +195,8 @@ class SimGovernor(SimController):
                     self._begin(effect)
                 case TellReplica():
                     self._say(effect.replica, effect.command)
+                case TurnKept():
+                    self._later(partial(self._awake, partial(self._confirm, effect.number)))
                 case _:
                     assert_never(effect)
 
@@ -183,8 +231,42 @@ class SimGovernor(SimController):
         def kept() -> None:
             if self.incarnation == incarnation and self.grants.wishes == wishes:
                 self._hear(WishesKept())
+                if not self._looked_again:
+                    self._later(partial(self._awake, self._look_again))
 
         self._later(partial(self.when_awake, kept))
+
+    def turn_links(self, to: str) -> None:
+        """An operator wants another target of the links."""
+        if self._looked_again:
+            number = self.operator.ask(to)
+            self._hear(TurnAsked(number, LinkTurn(AIMED.level, to)))
+
+    def _awake(self, action: Callable[[int], None]) -> None:
+        """Do something once it is awake, if it is still the same."""
+        self.when_awake(partial(action, self.incarnation))
+
+    def _look_again(self, incarnation: int) -> None:
+        """Take over what was kept since it has looked."""
+        if self.incarnation != incarnation or self._looked_again:
+            return
+        if self.stores.away:
+            self._later(partial(self.when_awake, partial(self._look_again, incarnation)), AGAIN_MS)
+            return
+        self._looked_again = True
+        found = self.stores.before(self.epoch)
+        if (found.epoch, found.version) > (self._known.epoch, self._known.version):
+            self._hear(AimsFound(found.aims))
+
+    def _confirm(self, number: int, incarnation: int) -> None:
+        """Tell an operator that what he wants is kept, if nobody else is in charge."""
+        if self.incarnation != incarnation:
+            return
+        if self.stores.away:
+            again = partial(self._confirm, number, incarnation)
+            self._later(partial(self.when_awake, again), AGAIN_MS)
+        elif self.stores.latest.epoch <= self.epoch:
+            self.operator.told(number)
 
 
 class GrantRun(ControlRun):
@@ -193,14 +275,17 @@ class GrantRun(ControlRun):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.stores = SimStores()
-        self.flows = [flow_of(number) for number in range(self.chance.randint(1, 5))]
+        self.operator = SimOperator()
+        self.flows = [
+            replace(flow_of(number), link=AIMED) for number in range(self.chance.randint(1, 5))
+        ]
         self.replicas.append(SimReplica(self.world, "r3", self.settings, self.records))
         governors = [
             SimGovernor(self.world, name, self.settings, self.desired, self.replicas, self.records)
             for name in ("c1", "c2")
         ]
         for one in governors:
-            one.stores, one.flows = self.stores, self.flows
+            one.stores, one.flows, one.operator = self.stores, self.flows, self.operator
         self.controllers = [*governors]
 
     def happen(self) -> None:
@@ -213,6 +298,10 @@ class GrantRun(ControlRun):
                 self.stores.away = what == "away"
             case "die":
                 self.chance.choice(self.controllers).crash()
+            case "turn":
+                governor = self.governor
+                if isinstance(governor, SimGovernor):
+                    governor.turn_links(self.chance.choice((*TARGETS, "")))
             case "depose" if self.stores.away:
                 pass  # what is kept cannot be read
             case _:
@@ -226,6 +315,8 @@ class GrantRun(ControlRun):
     def _missing(self) -> str | None:
         governor = self.governor
         assert governor is not None, "who is in charge has stopped"
+        if len(self.stores.latest.flows) < len(self.flows):
+            return "not all flows are wanted"
         for number, wished in self.stores.latest.flows.items():
             able = [one for one in self.replicas if one.alive and not one.stuck]
             if wished.writer not in [one.name for one in able]:
@@ -236,12 +327,15 @@ class GrantRun(ControlRun):
                 status = FlowStatus.WRITING if epoch else FlowStatus.WARM
                 if run is None or (run.wanted.epoch, run.status) != (epoch, status):
                     return f"{replica.name} does not do with flow {number} what is wanted"
+        for replica in [one for one in self.replicas if one.alive and not one.stuck]:
+            if len(replica.runs) > len(self.stores.latest.flows):
+                return f"{replica.name} has not ended what is not wanted"
         return next(self._lagging(), None)
 
     def _lagging(self) -> Iterator[str]:
-        for flow in self.flows:
-            if self.records.target(flow) != self.records.source:
-                yield f"flow {flow.share} does not copy"
+        for wished in self.stores.latest.flows.values():
+            if self.records.target(wished.flow) != self.records.source:
+                yield f"flow {wished.flow.share} does not copy"
 
     def disturb_nothing(self) -> None:
         """Let another controller take office that knows what is kept."""
@@ -293,6 +387,7 @@ def run(seed: int) -> GrantRun:
         one.happen()
     one.heal()
     one.settle()
+    one.operator.judge(one.stores.latest)
     one.disturb_nothing()
     one.lose("stick")
     one.lose("crash")

@@ -130,8 +130,10 @@ class ReplicaWitness:
 class SimRun:
     """A flow at work."""
 
-    def __init__(self, effect: StartFlow, records: SimRecords) -> None:
+    def __init__(self, effect: StartFlow, number: int, records: SimRecords) -> None:
         self.run = effect.run
+        self.number = number
+        """The flow's."""
         self.flow = effect.flow
         self.terms: FlowTerms = effect.terms
         self.ending = False
@@ -247,7 +249,9 @@ class SimReplica(SimProcess[ReplicaEvent]):
             assert self.witness.complete, "I5: half a window has been applied"
         match effect:
             case StartFlow():
-                self.runs[effect.run] = SimRun(effect, self._records)
+                runs = self.machine.table.runs
+                (number,) = (one for one, run in runs.items() if run.run == effect.run)
+                self.runs[effect.run] = SimRun(effect, number, self._records)
             case SteerFlow() | StopFlow():
                 self._later(partial(self._change, effect))
             case Configure():
@@ -283,8 +287,8 @@ class SimReplica(SimProcess[ReplicaEvent]):
     def _send(self, stream: SimStream, responses: Sequence[Response]) -> None:
         for response in responses:
             if isinstance(response, FlowDropped):
-                running = {run.flow.share for run in self.runs.values()}
-                assert response.flow % SLOTS not in running, "I12: it is not over yet"
+                running = {run.number for run in self.runs.values()}
+                assert response.flow not in running, "I12: it is not over yet"
             stream.to_controller(ResponseCame(stream.back, response))
         stream.responded()
 

@@ -29,6 +29,7 @@ from distributor.control.events import SessionSettings
 from distributor.control.grants import NO_WISHES, GrantMachine, GrantSettings
 from distributor.control.messages import CreateInstance
 from distributor.control.replica import ReplicaMachine
+from distributor.control.waits import WaitMachine, WaitSettings
 from distributor.link.events import Side
 from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.target import TargetMachine, TargetSettings
@@ -94,6 +95,7 @@ MACHINES = {
         "TargetEvent, TargetEffect",
         lambda: TargetMachine(("a", "b"), TargetSettings(), 0),
     ),
+    WaitMachine: ("WaitEvent, WaitEffect", lambda: WaitMachine(WaitSettings())),
 }
 """What each is told, what it asks for, and how one is made."""
 
@@ -111,6 +113,7 @@ from distributor.control.events import (
     ControllerEffect, ControllerEvent, ReplicaEffect, ReplicaEvent,
 )
 from distributor.control.grants import GrantEffect, GrantEvent
+from distributor.control.waits import WaitEffect, WaitEvent
 from distributor.link.events import SidedEffect, SidedEvent
 from distributor.link.target import TargetEffect, TargetEvent
 """

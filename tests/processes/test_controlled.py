@@ -105,6 +105,15 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     for thread in traffic:
         thread.finish()
     sent = sum(thread.sent for thread in traffic)
+    for cluster in topology.clusters:
+        (controller,) = cluster.controllers
+        code, said = run("controller", "wait", controller.listen, "--timeout", "60", "--json")
+        log.info("%s waited: %s", cluster.name, said)
+        assert code == 0, said
+        assert json.loads(said)["partitions"] >= len(traffic)
+    code, said = run("controller", "explain", topology.clusters[0].controllers[0].listen, "orders")
+    assert code == 0, said
+    assert said.count("all is there") == 2
 
     def orders():
         return [
@@ -142,7 +151,51 @@ def test_what_is_away_is_told(up, topology_file, wait_until):
     assert "no replica takes over from another" in about["cluster-1-controller-1"]
     assert "one less that can copy" in about["cluster-1-replica-2"]
     words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
-    assert run("retarget", topology_file, *words)[0] == 2
+    assert run("retarget", topology_file, *words)[0] == 1
+    assert run("lost", topology_file, "--cluster", "cluster-1")[0] == 2
+
+
+def test_a_link_is_retargeted_under_load_and_stays_so(up, topology_file, wait_until, traffic_at):
+    topology = load(topology_file)
+    the_plan = plan(topology)
+    place = topology.clusters[0].controllers[0].listen
+
+    def targets():
+        rows = ask_links(the_plan).rows.values()
+        return sorted(row.target for row in rows if (row.source, row.level) == ("cluster-1", 3))
+
+    def serves(target):
+        wait_until(lambda: targets() == [target], f"it serves {target}", evidence=targets)
+
+    def told():
+        return [up.log("cluster-1-controller-1")]
+
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all links are written", evidence=told)
+    serves("cluster-3")
+    traffic = [traffic_at(cluster.towers[0]) for cluster in topology.clusters]
+    words = ("--cluster", "cluster-1", "--level", "3", "--to", "cluster-4")
+    code, said = run("retarget", topology_file, *words, "--json")
+    assert (code, json.loads(said)) == (0, {"target": "cluster-4", "level": 3, "topics": ""})
+    began_s = time.monotonic()
+    serves("cluster-4")
+    log.info("served %.1f s after the answer", time.monotonic() - began_s)
+    up.kill_one("distributor controller run", "--cluster cluster-1 ")
+    up.kill_one("distributor replica", "--cluster cluster-1 ")
+    wait_until(lambda: status_of(the_plan, wall_ms()).well, "all is well", evidence=told)
+    serves("cluster-4")
+    assert run("controller", "wait", place, "--timeout", "60")[0] == 0
+    code, said = run("controller", "failback", place, "--level", "3", "--json")
+    assert (code, json.loads(said)["target"]) == (0, "cluster-3")
+    serves("cluster-3")
+    for thread in traffic:
+        thread.finish()
+    code, said = run("wait", topology_file, "--timeout", "60")
+    assert code == 0, said
+    sent = sum(thread.sent for thread in traffic)
+    for one in survey(topology):
+        heads = [head + 1 for at, head in one.heads.items() if at.topic == "orders"]
+        assert sum(heads) == sent
+    assert verify(topology, deep=True).equal
 
 
 def test_a_cluster_is_lost_under_load_and_comes_back_with_nothing_lost(topology_file, tmp_path):

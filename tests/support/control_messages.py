@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from dafka.model import SLOTS, Partition
+from distributor.control.aims import LinkPlace
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
@@ -75,6 +76,12 @@ responses = st.one_of(
     st.builds(PeekResponse, numbers, answers),
     st.builds(Pong, numbers, numbers),
 )
+places = st.builds(LinkPlace, st.integers(0, 63), st.integers(0, 63), names)
 wishes = st.builds(
-    Wishes, numbers, numbers, st.dictionaries(numbers, st.builds(Wished, flows, names, numbers))
+    Wishes,
+    numbers,
+    numbers,
+    st.dictionaries(numbers, st.builds(Wished, flows, names, numbers)),
+    names,
+    st.dictionaries(places, names, max_size=3),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.process.authority import KeyPair, new_authority, new_certificate
-from dafka.process.roles import ROLES
+from dafka.process.roles import ROLES, SERVING
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 HOSTS = ["node-a.example", "127.0.0.1", "[::1]"]
@@ -58,7 +58,16 @@ def test_a_replica_is_believed_at_its_hosts_and_sees_who_comes(authority, tmp_pa
     replica = new_certificate(authority, "replica", HOSTS, NOW)
     client = new_certificate(authority, role, HOSTS, NOW)
     seen = meet(authority, replica, client, host, tmp_path)
-    assert seen["subjectAltName"] == (("URI", f"urn:dafka:role:{role}"),)
+    assert [one for one in seen["subjectAltName"] if one[0] == "URI"] == [
+        ("URI", f"urn:dafka:role:{role}")
+    ]
+
+
+def test_a_controller_is_believed_at_its_hosts_by_those_who_ask_it(authority, tmp_path):
+    controller = new_certificate(authority, "controller", HOSTS, NOW)
+    client = new_certificate(authority, "operator", HOSTS, NOW)
+    seen = meet(authority, controller, client, "node-a.example", tmp_path)
+    assert seen["subjectAltName"] == (("URI", "urn:dafka:role:operator"),)
 
 
 def test_a_replica_is_not_believed_elsewhere(authority, tmp_path):
@@ -68,8 +77,8 @@ def test_a_replica_is_not_believed_elsewhere(authority, tmp_path):
         meet(authority, replica, client, "node-b.example", tmp_path)
 
 
-@pytest.mark.parametrize("server", [role for role in ROLES if role != "replica"])
-def test_nobody_passes_for_a_replica(authority, tmp_path, server):
+@pytest.mark.parametrize("server", [role for role in ROLES if role not in SERVING])
+def test_nobody_who_only_connects_passes_for_one_who_serves(authority, tmp_path, server):
     one, other = (new_certificate(authority, role, HOSTS, NOW) for role in (server, "controller"))
     with pytest.raises(ssl.SSLError):
         meet(authority, one, other, "node-a.example", tmp_path)

@@ -50,8 +50,9 @@ def test_a_replica_is_what_the_file_says():
 def test_where_the_file_has_none_options_are_all_there_is():
     assert called_replica(cluster(), "x:1", "left", None) == ReplicaSpec(listen="x:1", metrics="")
     assert called_replica(cluster(), "x:1", None, "x:2") == ReplicaSpec(listen="x:1", metrics="x:2")
-    assert called_controller(cluster(), None) is None
-    assert called_controller(cluster(), "x:2") == "x:2"
+    assert called_controller(cluster(), None, None) == ControllerSpec(metrics="")
+    told = ControllerSpec(metrics="x:2", listen="x:3")
+    assert called_controller(cluster(), "x:2", "x:3") == told
     assert called_replicas(cluster(), {"left": "x:1"}) == {"left": "x:1"}
 
 
@@ -73,17 +74,20 @@ def test_a_replica_that_the_file_does_not_have_is_refused(replicas, told, what):
 
 def test_a_controller_and_its_replicas_are_what_the_file_says():
     one = cluster(ONE, TWO, controllers=["m:1"])
-    assert called_controller(one, None) == "m:1"
-    assert called_controller(cluster(ONE, controllers=["m:1", "m:2"]), "m:2") == "m:2"
+    assert called_controller(one, None, None).metrics == "m:1"
+    two = cluster(ONE, controllers=["m:1", "m:2"])
+    assert called_controller(two, "m:2", "").metrics == "m:2"
     assert called_replicas(one, {}) == {"a:1": "a:1", "b:1": "b:1"}
 
 
 def test_a_controller_that_the_file_does_not_have_is_refused():
     two = cluster(ONE, controllers=["m:1", "m:2"])
     with pytest.raises(MisuseError, match="not said which it is; give --metrics, one of m:1, m:2"):
-        called_controller(two, None)
+        called_controller(two, None, None)
     with pytest.raises(MisuseError, match="m:3 is not in the file"):
-        called_controller(two, "m:3")
+        called_controller(two, "m:3", None)
+    with pytest.raises(MisuseError, match=r"o:1 is not what the file says .* it is nowhere"):
+        called_controller(two, "m:1", "o:1")
 
 
 def test_replicas_come_from_one_place():

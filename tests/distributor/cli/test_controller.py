@@ -47,3 +47,20 @@ def test_a_mistake_is_one_line_and_exit_code_2(run, words, what):
     (line,) = complaint.splitlines()
     assert line.startswith("distributor: ")
     assert what in line
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (("--listen", "here"), "cannot serve operators at 'here': expected HOST:PORT"),
+        (("--listen", "10.0.0.7:1"), "whoever reaches it would be obeyed"),
+        (("--listen", "127.0.0.1:1", "--operator-ca", FOUR), "--operator-ca goes with"),
+    ],
+    ids=range(3),
+)
+def test_where_operators_cannot_be_served_that_is_said(run, words, what):
+    common = ("--topology", FOUR, "--cluster", "cluster-1", "--replica", "127.0.0.1:1")
+    code, _, complaint = run("controller", "run", *common, *words)
+    assert code == 2
+    (line,) = complaint.splitlines()
+    assert what in line

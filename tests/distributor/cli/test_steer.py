@@ -248,7 +248,6 @@ SHIPPED = str(Path(__file__).parents[3] / "config" / "controlled.yaml")
 @pytest.mark.parametrize(
     "words",
     [
-        ("retarget", "--cluster", "cluster-1", "--level", "3", "--to", "cluster-4"),
         ("resume", "--cluster", "cluster-1", "--level", "3", "--topic", "orders"),
         ("lost", "--cluster", "cluster-1"),
     ],
@@ -257,4 +256,4 @@ SHIPPED = str(Path(__file__).parents[3] / "config" / "controlled.yaml")
 def test_what_replicas_run_is_not_commanded(run, words):
     code, _, complaint = run(words[0], SHIPPED, *words[1:])
     assert code == 2
-    assert "cluster-1 are copied by replicas, which take no commands yet" in complaint
+    assert "cluster-1 are copied by replicas, which do not take this command yet" in complaint

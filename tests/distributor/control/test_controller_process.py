@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 from contextlib import ExitStack, closing
+from dataclasses import replace
 
 import grpc
 import pytest
 from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError
+from dafka.errors import MisuseError, QueryError
 from distributor.control.controller_process import RunningController
 from distributor.control.grants import GrantSettings, Wishes
 from distributor.control.holds import HeldForRow
+from distributor.control.operator_client import OperatorClient
+from distributor.control.operator_server import Operators
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wish_log import WishLog
-from distributor.errors import CommandError
+from distributor.errors import CommandError, RefusedCommandError
+from distributor.testing.control_replicas import LINK
 from tests.support.control_commands import flow_of, hello
 from tests.support.control_sessions import INSTANCE, Session, Works
 from tests.support.relay import Relay
@@ -36,8 +41,10 @@ class Site:
     """One cluster, two replicas, and controllers as they are asked for."""
 
     def __init__(self, pair, stack, ports):
-        self.cluster = Cluster.declared(pair.topology.clusters[0])
+        self.topology, self.spec = pair.topology, pair.topology.clusters[0]
+        self.cluster = Cluster.declared(self.spec)
         self.stack = stack
+        self.flows = FLOWS
         self.works = {name: Works() for name in ("r1", "r2")}
         self.places = {
             name: f"127.0.0.1:{port}" for name, port in zip(self.works, ports, strict=True)
@@ -52,7 +59,7 @@ class Site:
 
     def controller(self, **given):
         given = {"grants": HASTY} | given
-        one = RunningController(self.cluster, INSTANCE, FLOWS, self.places, **given)
+        one = RunningController(self.cluster, INSTANCE, self.flows, self.places, **given)
         self.stack.callback(one.close)
         return one
 
@@ -143,6 +150,82 @@ def test_another_one_takes_over_and_disturbs_nobody(site, until):
     assert (site.writers(), site.opened) == (SPREAD, opened)
     other.close()
     assert site.writers() == SPREAD, "replicas go on without"
+
+
+def test_what_operators_ask_goes_to_who_is_in_charge(site, until, free_ports):
+    declared = site.topology
+    (cluster, *_), first = declared.clusters, free_ports(2)
+    places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+    controllers = [
+        site.controller(operators=Operators(place, declared, cluster)) for place in places
+    ]
+    until(lambda: site.writers() == SPREAD)
+    for place in places:
+        with OperatorClient(place) as client:
+            waited = client.wait(5)
+            assert (waited.left, waited.flows) == ((), 0), "nothing is published"
+            routes = client.explain("orders", None, 5)
+        # Its flows are of other clusters than the file's.
+        assert [(one.writer, one.carried) for one in routes] == [("r1", False), ("r2", False)]
+    one, other = sorted(controllers, key=lambda one: not one.epoch)
+    one.close()
+    until(lambda: other.epoch)
+    with OperatorClient(places[controllers.index(other)]) as client:
+        until(lambda: answered(client))
+
+
+def test_links_are_turned_for_good(site, until, free_ports):
+    first = free_ports(2)
+    places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
+    two = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
+    site.flows = [replace(flow, link=two) for flow in FLOWS]
+    controllers = [
+        site.controller(operators=Operators(place, site.topology, site.spec)) for place in places
+    ]
+    until(lambda: site.writers() == SPREAD)
+    one, other = sorted(controllers, key=lambda one: not one.epoch)
+
+    def targets():
+        return {
+            work.flow.link.target
+            for works in site.works.values()
+            for work in works.opened
+            if not work.closed
+        }
+
+    # Whoever is asked: the one that is not in charge says who is.
+    with OperatorClient(places[controllers.index(other)]) as client:
+        assert [row.target for row in client.retarget(1, "east", 20)] == ["east"]
+        with pytest.raises(MisuseError, match="'west' is no target here"):
+            client.retarget(1, "west", 20)
+    until(lambda: (targets(), site.writers()) == ({"east"}, SPREAD))
+    opened = site.opened
+    one.close()
+    until(lambda: other.epoch)
+    until(lambda: other.unready() == "")
+    assert (targets(), site.writers(), site.opened) == ({"east"}, SPREAD, opened)
+    with OperatorClient(places[controllers.index(other)]) as client:
+        until(lambda: answered(client))
+        assert [row.target for row in client.retarget(1, "", 20)] == ["south"]
+    until(lambda: (targets(), site.writers()) == ({"south"}, SPREAD))
+
+
+def answered(client):
+    """Whether a controller answers by now; before, it says that it is not in charge."""
+    try:
+        return client.wait(5).flows == 0
+    except RefusedCommandError:
+        return False
+
+
+def test_where_operators_cannot_be_served_it_ends(site, until):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        listen = f"127.0.0.1:{taken.getsockname()[1]}"
+        controller = site.controller(operators=Operators(listen, site.topology, site.spec))
+        until(lambda: controller.unwell() != "")
+        assert f"cannot serve operators at {listen}" in controller.unwell()
 
 
 def test_who_is_refused_ends(site, until):

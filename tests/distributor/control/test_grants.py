@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.protocol.events import Woke
+from distributor.control.aims import LinkTurn, place_of
 from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
     NUMBERS,
+    AimsFound,
     BeginReplica,
     GrantMachine,
     GrantSettings,
@@ -19,16 +21,19 @@ from distributor.control.grants import (
     ReplicaFound,
     ReplicaLost,
     TellReplica,
+    TurnAsked,
+    TurnKept,
     WishesKept,
     moved,
 )
 from distributor.control.messages import (
+    AllowCompaction,
     AllowWrites,
     CreateFlow,
     InitializationComplete,
     Schedule,
 )
-from distributor.testing.control_replicas import flow_of
+from distributor.testing.control_replicas import LINK, flow_of
 from tests.support.control_commands import INSTANCE
 
 FLOWS = [flow_of(number) for number in range(3)]
@@ -47,6 +52,7 @@ class Office:
         self.kept = [kept]
         self.windows = {}
         self.told = []
+        self.turned = []
         self.machine = GrantMachine(epoch, INSTANCE, flows, replicas, kept, SETTINGS, now_ms)
         self._do(self.machine.begin())
 
@@ -62,6 +68,9 @@ class Office:
                 case TellReplica():
                     self.told.append((effect.replica, effect.command))
                     self._judge(effect.replica, [effect.command])
+                case TurnKept():
+                    assert self.machine.kept == self.kept[-1], "not kept"
+                    self.turned.append(effect.number)
         self.machine.check()
 
     def _judge(self, replica, commands):
@@ -313,3 +322,112 @@ def test_grants_that_have_moved_are_counted_by_who_wrote_and_who_does():
     assert moved(spread, office.kept[-1]) == {("r2", "r1"): 1}
     assert moved(spread, spread) == {}
     assert moved(NO_WISHES, NO_WISHES) == {}
+
+
+EAST = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
+TURNABLE = [replace(flow, link=EAST) for flow in FLOWS]
+TURN = LinkTurn(1, "east")
+AIM = {place_of(EAST): "east"}
+
+
+def turnable(**given):
+    """A controller of links with two targets, whose two replicas write them."""
+    office = Office(flows=TURNABLE, replicas=("r1", "r2"), **given).keep()
+    return office.hear(ReplicaFound("r1"), ReplicaFound("r2")).keep()
+
+
+def targets(office):
+    return {wished.flow.link.target for wished in office.kept[-1].flows.values()}
+
+
+def test_a_link_that_is_turned_is_kept_before_it_is_said():
+    office = turnable()
+    before, writers = office.kept[-1], office.writers
+    office.told.clear()
+    office.hear(TurnAsked(7, TURN))
+    (keeping,) = office.keeping
+    assert (keeping.aims, office.told, office.turned) == (AIM, [], [])
+    office.keep()
+    assert targets(office) == {"east"}
+    assert office.writers == writers, "who wrote goes on to write"
+    assert office.turned == [7]
+    after = office.kept[-1].flows
+    assert min(after) > max(before.flows), "numbers never come again"
+    for name in ("r1", "r2"):
+        told = [command for replica, command in office.told if replica == name]
+        ended = [AllowCompaction(number, None) for number in before.flows]
+        begun = [
+            one
+            for number, wished in after.items()
+            for one in (CreateFlow(number, wished.flow, {}), Schedule(number))
+        ]
+        allowed = [
+            AllowWrites(number, wished.epoch)
+            for number, wished in after.items()
+            if wished.writer == name
+        ]
+        assert told == [*ended, *begun, *allowed]
+
+
+def test_the_next_controller_goes_on_with_it():
+    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    other = turnable(epoch=2, kept=office.kept[-1])
+    assert other.kept[-1].flows == office.kept[-1].flows
+    assert other.kept[-1].aims == AIM
+    back = other.hear(TurnAsked(8, LinkTurn(1, ""))).keep()
+    assert (targets(back), back.kept[-1].aims) == ({"south"}, {})
+
+
+def test_a_link_that_aims_there_already_begins_anew():
+    # Its replica may have left that target by itself.
+    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    before, writers = office.kept[-1], office.writers
+    office.hear(TurnAsked(8, TURN)).keep()
+    after = office.kept[-1]
+    assert after.aims == before.aims
+    assert min(after.flows) > max(before.flows)
+    assert (office.writers, office.turned) == (writers, [7, 8])
+    office.hear(TurnAsked(9, LinkTurn(2, "east")))
+    assert (office.keeping, office.turned) == ([], [7, 8, 9]), "no link crosses that level"
+
+
+def test_a_turn_while_something_is_kept_waits_for_its_own():
+    office = turnable()
+    office.hear(TurnAsked(7, TURN), TurnAsked(8, LinkTurn(1, "south")))
+    assert office.turned == []
+    office.keep()
+    assert office.turned == [7, 8]
+    assert targets(office) == {"south"}
+
+
+def test_what_was_found_late_is_taken_over():
+    office = turnable().hear(AimsFound(AIM)).keep()
+    assert (targets(office), office.turned) == ({"east"}, [])
+
+
+def test_a_replica_that_is_begun_anew_is_told_only_what_is_wanted():
+    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    office.hear(ReplicaLost("r1", SessionEnd.SILENT)).keep()
+    office.hear(ReplicaFound("r1")).keep()
+    created = [one for one in office.windows["r1"] if isinstance(one, CreateFlow)]
+    assert [one.number for one in created] == [*office.kept[-1].flows]
+
+
+@given(st.lists(st.sampled_from(("east", "south", "", "lose", "find", "keep")), max_size=12))
+def test_whatever_happens_a_turn_is_answered_once_it_is_kept(steps):
+    office = turnable()
+    for number, step in enumerate(steps):
+        match step:
+            case "lose":
+                office.hear(ReplicaLost("r1", SessionEnd.SILENT))
+            case "find":
+                office.hear(ReplicaFound("r1"))
+            case "keep":
+                office.keep()
+            case _:
+                office.hear(TurnAsked(number, LinkTurn(1, step)))
+    office.keep()
+    asked = [number for number, step in enumerate(steps) if step in ("east", "south", "")]
+    assert office.turned == asked
+    if asked:
+        assert targets(office) == {steps[asked[-1]] or "south"}

@@ -96,7 +96,8 @@ Schedule: flow=1
 TopicFrontier: topic=1 ends=2
 UpdateConfiguration: values=1
 Wished: number=1 flow=2 writer=3 epoch=4
-Wishes: epoch=1 version=2 flows=3
+Aim: level=1 branch=2 topics=3 target=4
+Wishes: epoch=1 version=2 flows=3 place=4 aims=5
 FlowKind: FLOW_KIND_UNSPECIFIED=0 FLOW_KIND_RECORDS=1 FLOW_KIND_OFFSETS=2 FLOW_KIND_SCHEMAS=3
 FlowStatus: FLOW_STATUS_UNSPECIFIED=0 FLOW_STATUS_SUSPENDED=1 FLOW_STATUS_WARM=2 \
 FLOW_STATUS_WRITING=3 FLOW_STATUS_DRAINING=4 FLOW_STATUS_FAILED=5

@@ -97,3 +97,12 @@ def test_they_go_on_beside_one_link_of_each_cluster():
     beside = [(link.source, link.level) for link in links if beats_beside(topology, link)]
     assert beside == [("c1", 1), ("c2", 1), ("c3", 3), ("c4", 3)]
     assert not beats_beside(topology, replace(links[0], source="c9"))
+
+
+def test_a_link_that_operators_aim_elsewhere_keeps_them_beside_it():
+    topology = replace(topology_of(tree_of((3, (1, "c1", "c2"), "c3", "c4"))), heartbeat_ms=100)
+    links = [link for link in plan(topology).links if link.source == "c3"]
+    assert any(len(link.targets) > 1 for link in links)
+    for link in links:
+        aimed = replace(link, targets=link.targets[::-1])
+        assert bool(beats_beside(topology, aimed)) == bool(beats_beside(topology, link))

@@ -13,10 +13,12 @@ from distributor.control.grants import (
     GrantMachine,
     ReplicaLost,
     TellReplica,
+    TurnAsked,
+    TurnKept,
     Wished,
     WishesKept,
 )
-from distributor.control.messages import AllowWrites
+from distributor.control.messages import AllowCompaction, AllowWrites
 from distributor.testing.control_grants import SimStores, judged, run
 from tests.support.control_commands import flow_of
 from tests.support.seeds import assert_all_pass, broken_by, shown_by
@@ -56,7 +58,7 @@ def said_at_once(decide=GrantMachine._decide):
         before = self.wishes.flows
         effects = decide(self, now_ms)
         for number, wished in self.wishes.flows.items():
-            if wished != before[number] and wished.writer in self._begun:
+            if wished != before.get(number) and wished.writer in self._begun:
                 effects.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
         return effects
 
@@ -90,7 +92,7 @@ def nobody_is_told_what_is_lost(say=GrantMachine._say):
 
 
 def nothing_is_known(beginning=GrantMachine._beginning):
-    return lambda self, _kept, flows, replicas: beginning(self, NO_WISHES, flows, replicas)
+    return lambda self, _kept, replicas: beginning(self, NO_WISHES, replicas)
 
 
 def kept_is_not_noticed(handle=GrantMachine.handle):
@@ -114,7 +116,36 @@ def gives_to_who_is_gone(decide=GrantMachine._decide):
     return faulty
 
 
+def kept_aims_are_not_read(init=GrantMachine.__init__):
+    def faulty(self, epoch, instance, flows, replicas, kept, *rest):
+        init(self, epoch, instance, flows, replicas, replace(kept, aims={}), *rest)
+
+    return faulty
+
+
+def answered_at_once(handle=GrantMachine.handle):
+    def faulty(self, event, now_ms):
+        effects = handle(self, event, now_ms)
+        answers = [TurnKept(event.number)] if isinstance(event, TurnAsked) else []
+        return [*effects, *answers]
+
+    return faulty
+
+
+def what_ends_is_not_said(changes=GrantMachine._changes):
+    def faulty(self, before):
+        return [one for one in changes(self, before) if not isinstance(one, AllowCompaction)]
+
+    return faulty
+
+
 FAULTS = {
+    "aims that are kept are not read": lambda patch: patch.setattr(
+        GrantMachine, "__init__", kept_aims_are_not_read()
+    ),
+    "what ends is not said": lambda patch: patch.setattr(
+        GrantMachine, "_changes", what_ends_is_not_said()
+    ),
     "said before it is kept": lambda patch: patch.setattr(GrantMachine, "_decide", said_at_once()),
     "numbers begin with one": lambda patch: patch.setattr(
         GrantMachine, "_number", numbered_from_one
@@ -142,3 +173,9 @@ FAULTS = {
 def test_a_fault_is_found(put_in, monkeypatch):
     put_in(monkeypatch)
     assert broken_by(run, shown_by(0, SEEDS_MAX))
+
+
+def test_that_operators_are_answered_before_it_is_kept_is_found(monkeypatch):
+    # It takes a controller that dies between the two.
+    monkeypatch.setattr(GrantMachine, "handle", answered_at_once())
+    assert broken_by(run, shown_by(120, 11))

@@ -1,0 +1,131 @@
+"""What asks a controller, for commands: a call over gRPC, and another one if it names who knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import grpc
+
+from dafka.errors import MisuseError, QueryError
+from dafka.limits import OPERATOR_MESSAGE_BYTES_MAX
+from distributor.control import operator_wire as wire
+from distributor.control.aims import LinkTurn
+from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion, WaitQuestion
+from distributor.errors import CommandError, RefusedCommandError
+
+if TYPE_CHECKING:
+    from distributor.control.questions import AimedLinkRow, RouteRow, Waited
+    from distributor.control.wire import Certificates
+
+ANSWER_S = 5.0
+"""So much longer than what is waited for an answer may take."""
+
+_OPTIONS = [("grpc.max_receive_message_length", OPERATOR_MESSAGE_BYTES_MAX)]
+
+_REFUSED = (
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.ABORTED,
+)
+
+
+class OperatorClient:
+    """One controller, as an operator asks it.
+
+    Args:
+        place: Where it serves operators, `HOST:PORT`.
+        certificates: For TLS; None for none.
+    """
+
+    def __init__(self, place: str, certificates: Certificates | None = None) -> None:
+        self._certificates = certificates
+        self._go_to(place)
+
+    def wait(self, timeout_s: float) -> Waited:
+        """Wait until what is published so far is at the targets, or time is up.
+
+        Raises:
+            QueryError: No answer.
+            CommandError: There will be none; why.
+        """
+        question = wire.encode_wait(WaitQuestion(round(timeout_s * 1_000)))
+        return wire.decode_waited(self._ask(wire.WAIT, question, timeout_s + ANSWER_S))
+
+    def explain(self, what: str, sequence: int | None, timeout_s: float) -> list[RouteRow]:
+        """What flows do with a topic, or a partition, or one of its records.
+
+        Raises:
+            QueryError: No answer.
+            CommandError: There will be none; why.
+        """
+        question = wire.encode_route(RouteQuestion(what, sequence))
+        return wire.decode_routes(self._ask(wire.EXPLAIN, question, timeout_s))
+
+    def retarget(self, level: int, to: str, timeout_s: float) -> list[AimedLinkRow]:
+        """Have links aim elsewhere, and return where they aim once that is kept.
+
+        Args:
+            level: Which they cross.
+            to: The target; empty for that which the file prefers.
+            timeout_s: How long that may take.
+
+        Raises:
+            MisuseError: No link can.
+            QueryError: No answer.
+            CommandError: It is not done, or that is not known; why.
+        """
+        asked = wire.encode_turn(LinkTurn(level, to))
+        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _go_to(self, place: str) -> None:
+        self._place = place
+        if self._certificates is None:
+            self._channel = grpc.insecure_channel(place, _OPTIONS)
+            return
+        credentials = grpc.ssl_channel_credentials(
+            self._certificates.authority, self._certificates.key, self._certificates.certificate
+        )
+        self._channel = grpc.secure_channel(place, credentials, _OPTIONS)
+
+    def _ask(self, method: str, octets: bytes, timeout_s: float) -> bytes:
+        """Ask it, and then whom it names."""
+        try:
+            return self._asked(method, octets, timeout_s)
+        except grpc.RpcError as error:
+            place = str(dict(error.trailing_metadata() or ()).get(IN_CHARGE_KEY, ""))
+            if not place or place == self._place:
+                raise self._failure(error) from error
+        self.close()
+        self._go_to(place)
+        try:
+            return self._asked(method, octets, timeout_s)
+        except grpc.RpcError as error:
+            raise self._failure(error) from error
+
+    def _asked(self, method: str, octets: bytes, timeout_s: float) -> bytes:
+        call = self._channel.unary_unary(f"/{wire.SERVICE}/{method}")
+        answer: bytes = call(octets, timeout=timeout_s)
+        return answer
+
+    def _failure(self, error: grpc.RpcError) -> Exception:
+        said = f"{self._place}: {error.details()}"
+        match error.code():
+            case grpc.StatusCode.INVALID_ARGUMENT | grpc.StatusCode.OUT_OF_RANGE:
+                return MisuseError(said)
+            case code if code in _REFUSED:
+                return RefusedCommandError(said)
+            case grpc.StatusCode.UNIMPLEMENTED:
+                return CommandError(f"{self._place} does not answer as a controller")
+            case _:
+                return QueryError(f"no answer from {said}")
