@@ -82,9 +82,11 @@ class HoldKeeper:
     def _tell(self, store: str, view: StoreView) -> bool:
         """Tell a store what it does not know yet; whether it does now."""
         client = self._own.client_of(store)
+        # In their order, so that the simulator's seeds repeat.
+        keeps = {one: None for one in view.heads if one not in view.empty}
         try:
             identity = client.health().identity
-            for word in self._floors.words(store, identity, view.heads.keys() - view.empty):
+            for word in self._floors.words(store, identity, keeps.keys()):
                 self._floors.kept(store, client.hold(word), word)
         except QueryError as error:
             facts = {"store": store, "error": str(error)}

@@ -149,12 +149,17 @@ class Floors:
         news = [(one, end) for one, end in floors if end is not None and told.get(one) != end]
         while some := dict(news[:NAMED_MAX]):
             del news[:NAMED_MAX]
+            for one in some:
+                told.pop(one, None)  # without an answer the store may have it, or not
             yield HoldWord(self._epoch, self._need.digest, some)
 
     def kept(self, store: str, identity: str, word: HoldWord) -> None:
         """A store has that on disk."""
         disk, told = self._told.get(store, ("", {}))
-        self._told[store] = identity, {**(told if disk == identity else {}), **word.floors}
+        if disk != identity:
+            told = {}
+            self._told[store] = identity, told
+        told.update(word.floors)
 
     def rows(self, kept: Mapping[Partition, range]) -> list[HeldForRow]:
         """Tell of each cluster what it lacks.

@@ -101,6 +101,15 @@ def test_what_a_store_has_not_kept_it_is_told_again():
         assert told(floors, ORDERS, keeps=False) == [{}, {ORDERS: 5}]
 
 
+def test_a_word_that_was_not_answered_may_have_been_kept():
+    floors = floors_of(tree(), c2=5, c3=9)
+    told(floors, ORDERS)
+    floors.heard("c2", {})
+    assert told(floors, ORDERS, keeps=False) == [{ORDERS: 0}]
+    floors.heard("c2", {ORDERS: 5})
+    assert told(floors, ORDERS) == [{ORDERS: 5}]
+
+
 def test_a_new_disk_is_told_everything():
     floors = floors_of(tree(), c2=5, c3=9)
     told(floors, ORDERS)
