@@ -82,7 +82,9 @@ class StoreView:
         """
         wanted = [
             partition
-            for partition in chain(self.unlisted if partitions is None else partitions, found)
+            for partition in chain(
+                self.unlisted if partitions is None else partitions, sorted(found)
+            )
             if partition not in self.heads
         ]
         known = {partition: self.unlisted.get(partition) for partition in wanted}

@@ -100,12 +100,13 @@ class Witness:
                     self._doubtful.add(partition)
             elif end > seen and partition not in self.diverged and len(again) < self._looks_max:
                 again[partition] = range(max(seen, end - self._look_records_max), end)
-        for partition in source.keys() - target.keys() - self._seen.keys() - self._doubtful:
-            self._seen[partition] = 0
+        # Sorted, here and below: who is looked at first is to be the same in each run of a seed.
+        alone = source.keys() - target.keys() - self._seen.keys() - self._doubtful
+        self._seen.update(dict.fromkeys(sorted(alone), 0))
         first: dict[Partition, range] = {}
         waiting = self.waiting(target) & source.keys()
         self._doubtful |= waiting
-        for partition in waiting:
+        for partition in sorted(waiting):
             if len(first) == self._first_looks_max:
                 break
             end = min(source[partition], target[partition]) + 1

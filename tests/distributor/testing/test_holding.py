@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -17,6 +20,17 @@ from topology.plan import plan
 from topology.testing import topology_of, tree_of
 
 MUTANT_SEEDS_MAX = 8
+
+ONE_RUN = """
+from dafka.testing.world import World
+from distributor.testing.holding import mute, run_loss
+from distributor.testing.losses import every_loss
+mute()
+note = World.note
+World.note = lambda world, *facts: (note(world, *facts), print(world.now_ms, facts))[0]
+topology, chosen = next(iter(every_loss(4, 1)))
+run_loss(topology, chosen, 0)
+"""
 
 TREE = topology_of(tree_of((2, (1, "c1", "c2"), "c3")))
 
@@ -142,3 +156,14 @@ def test_a_fault_is_found(fault, monkeypatch):
         for seed in range(MUTANT_SEEDS_MAX)
         for run in (run_loss(TREE, ("c2",), seed), run_join(TREE, "c2", seed))
     )
+
+
+@pytest.mark.slow
+def test_a_seed_is_the_same_run_however_names_are_hashed():
+    def run(hash_seed):
+        words = [sys.executable, "-c", ONE_RUN]
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        environment["PYTHONPATH"] = os.pathsep.join(sys.path)
+        return subprocess.run(words, capture_output=True, check=True, env=environment).stdout
+
+    assert run("1") == run("2")

@@ -200,3 +200,13 @@ def test_what_was_looked_at_before_a_store_fell_silent_counts(make_batch):
     with pytest.raises(QueryError):
         witness.look(source, target, {A: range(1), B: range(1)})
     assert witness.waiting(target.heads()) == {B}
+
+
+def test_who_is_looked_at_first_is_the_same_in_every_process():
+    """Names are hashed anew in each: a seed of the simulator shows the same run all the same."""
+    names = [Partition("orders", f"{number:032}") for number in range(50)]
+    there = dict.fromkeys(reversed(names), 0)
+    witness = Witness(looks_max=50)
+    assert list(witness.due(there, {})) == []
+    assert list(witness.due(dict.fromkeys(names, 1), there)) == names
+    assert list(Witness(first_looks_max=5).due(there, there)) == names[:5]
