@@ -16,7 +16,7 @@ import typer
 from dafka.cli.gateway_looks import Token, WebFile
 from dafka.cli.options import Json
 from dafka.cli.queries import Timeout
-from dafka.errors import QueryError
+from dafka.errors import MisuseError, QueryError
 from dafka.process.caller import Caller
 from distributor.cli.replica import place_of
 from distributor.control.holds import HeldForRow
@@ -138,8 +138,14 @@ def held(
 
     Example: distributor controller held 127.0.0.1:9301
     """
-    rows = _shown(controller, timeout, web, token).held_for
-    print_rows(rows, HELD, f"held as seen by {controller}", as_json=json_lines, lines=True)
+    found = _shown(controller, timeout, web, token)
+    if not found.in_charge:
+        raise MisuseError(f"{controller} is not in charge: ask another controller of its cluster")
+    rows = found.held_for
+    if not rows and not json_lines:
+        say("nothing is held: no rule of retention says so, or it was not asked yet who lacks what")
+    else:
+        print_rows(rows, HELD, f"held as seen by {controller}", as_json=json_lines, lines=True)
     if any(one.gone for one in rows):
         raise typer.Exit(1)
 

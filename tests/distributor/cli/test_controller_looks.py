@@ -70,6 +70,19 @@ def test_what_is_held_for_others_is_told_and_what_is_gone(run, controller):
     assert "west" in said
 
 
+def test_where_nothing_is_held_or_nobody_in_charge_was_asked(run, controller):
+    """Whose exit code is 0 where nothing is known would say that nothing is gone."""
+    shown, endpoint = controller
+    shown["held_for"].clear()
+    code, said, _ = run("controller", "held", endpoint)
+    assert (code, said[:15]) == (0, "nothing is held")
+    assert run("controller", "held", endpoint, "--json")[:2] == (0, "")
+    shown["in_charge"] = False
+    code, said, told = run("controller", "held", endpoint)
+    assert (code, said) == (2, "")
+    assert f"{endpoint} is not in charge: ask another" in told
+
+
 def test_whether_it_is_in_charge_and_lacks_none(run, controller):
     shown, endpoint = controller
     code, said, _ = run("controller", "status", endpoint)
