@@ -150,6 +150,23 @@ class Room:
             self._waiting.popleft()
 
 
+@dataclass(frozen=True, slots=True)
+class SharedBounds:
+    """What all connections of a gateway share.
+
+    Attributes:
+        room: For their requests.
+        turn: For one large request to be read.
+        sends: Called with how many bytes a client has yet to read, and, below zero, has read.
+        waits: The same of the bytes of what waits for others.
+    """
+
+    room: Room
+    turn: Room
+    sends: Callable[[int], None]
+    waits: Callable[[int], None]
+
+
 class Connection:
     """One client.
 
@@ -158,10 +175,7 @@ class Connection:
         writer: What it is sent.
         session: What answers it.
         settings: Its bounds.
-        room: For requests of all clients.
-        sends: Called with how many bytes the client has yet to read, and, below zero, has read.
-        waits: The same of the bytes of what waits for others.
-        turn: Room for one large request of all clients to be read.
+        shared: Those of all clients together.
         context: For TLS, of which nothing has been said yet; None for none.
     """
 
@@ -171,10 +185,7 @@ class Connection:
         writer: StreamWriter,
         session: Session,
         settings: ServerSettings,
-        room: Room,
-        sends: Callable[[int], None],
-        waits: Callable[[int], None],
-        turn: Room,
+        shared: SharedBounds,
         context: ssl.SSLContext | None = None,
     ) -> None:
         if context is not None:
@@ -184,8 +195,8 @@ class Connection:
         self._plain: StreamWriter | None = None
         """What TLS is over: thrown away, it would close that."""
         self._reader, self._writer, self._session = reader, writer, session
-        self._settings, self._room = settings, room
-        self._sends, self._waits, self._turn = sends, waits, turn
+        self._settings, self._room, self._turn = settings, shared.room, shared.turn
+        self._sends, self._waits = shared.sends, shared.waits
         self._clock = asyncio.get_running_loop().time
         self._opened_s = self._clock()
         self._unproven_due_s = self._opened_s + settings.unproven_s

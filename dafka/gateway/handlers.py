@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
-    from dafka.gateway.coordinator import CoordinatorSettings
     from dafka.gateway.users import KafkaUser
 
 
@@ -81,8 +80,7 @@ class Handlers:
         broker: The node behind.
         now_ms: A monotonic clock.
         made: How topics are made.
-        coordinated: How groups are coordinated,
-        groups: unless it is said which there are.
+        groups: Which there are; None: as they are coordinated unless somebody says how.
         refused: Called with each error that is answered.
         quotas: How fast users may go.
         throttle: What holds who asks to them; None: nothing.
@@ -94,7 +92,6 @@ class Handlers:
         broker: Broker,
         now_ms: Callable[[], int],
         made: TopicSettings = TopicSettings(),
-        coordinated: CoordinatorSettings = COORDINATOR_SETTINGS,
         groups: Coordinators | None = None,
         refused: Callable[[Api, ErrorCode], None] = lambda _api, _error: None,
         quotas: Quotas | None = None,
@@ -107,7 +104,7 @@ class Handlers:
         self._quotas = quotas or Quotas(now_ms)
         self._throttle = throttle or Throttle({}, now_ms)
         self._now_ms, self._made = now_ms, made
-        self._groups = groups or Coordinators(broker, now_ms, coordinated)
+        self._groups = groups or Coordinators(broker, now_ms, COORDINATOR_SETTINGS)
 
     @property
     def muted_ms(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from dafka.gateway.connection import BUFFER_BYTES, SERVER_SETTINGS, Connection, Room
+from dafka.gateway.connection import BUFFER_BYTES, SERVER_SETTINGS, Connection, Room, SharedBounds
 from dafka.gateway.session import Session
 from dafka.process import metrics
 
@@ -44,8 +44,8 @@ class GatewayServer:
     ) -> None:
         self._users = users
         self._handlers, self._settings = handlers, settings
-        self._room = Room(settings.requests_bytes_max)
-        self._turn = Room(1)
+        room = Room(settings.requests_bytes_max)
+        self._shared = SharedBounds(room, Room(1), self._sends, self._waits)
         self._context: ssl.SSLContext | None = None
         self._unread = self._waiting = 0
         self._connections: dict[Task[None], Connection] = {}
@@ -139,15 +139,7 @@ class GatewayServer:
             unproven[0].abort()
         session = Session(self._handlers, self._users)
         connection = Connection(
-            reader,
-            writer,
-            session,
-            self._settings,
-            self._room,
-            self._sends,
-            self._waits,
-            self._turn,
-            self._context,
+            reader, writer, session, self._settings, self._shared, self._context
         )
         self._connections[connection.task] = connection
         metrics.KAFKA_CONNECTIONS.inc()

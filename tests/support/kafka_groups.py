@@ -6,6 +6,7 @@ import asyncio
 import struct
 
 from dafka.gateway.coordinator import CoordinatorSettings
+from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.handlers import Handlers
 from dafka.gateway.wire import SERVED, Api
 from dafka.process.clock import now_ms
@@ -32,7 +33,9 @@ class KafkaGroups:
     def __init__(self, settings=AT_ONCE, clock_ms=now_ms, **broker_settings):
         self.broker = MemoryBroker(**broker_settings)
         self.broker.endpoint = ("gateway.example", 9092)
-        self.handlers = Handlers(self.broker, clock_ms, coordinated=settings)
+        self.handlers = Handlers(
+            self.broker, clock_ms, groups=Coordinators(self.broker, clock_ms, settings)
+        )
 
     @property
     def coordinators(self):

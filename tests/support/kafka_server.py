@@ -10,6 +10,7 @@ from threading import Thread
 
 from dafka.gateway.connection import ServerSettings
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
+from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.server import GatewayServer
 from dafka.process.clock import now_ms
@@ -58,8 +59,8 @@ def served(
 
     async def begin():
         broker = MemoryBroker(**broker_settings)
-        made = topics or TopicSettings()
-        handlers = Handlers(broker, now_ms, made, coordinated, refused=refused, quotas=quotas)
+        made, groups = topics or TopicSettings(), Coordinators(broker, now_ms, coordinated)
+        handlers = Handlers(broker, now_ms, made, groups, refused, quotas)
         server = GatewayServer(handlers, settings or ServerSettings(), users)
         port = await server.start("127.0.0.1", 0)
         await server.listen()
