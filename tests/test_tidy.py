@@ -13,6 +13,9 @@ PACKAGES = ("dafka", "topology", "distributor")
 FILE_LINES_MAX = 600
 MOST_FILES_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
+PARAMETERS_MAX = 8
+SET_BY_USERS = {"Cluster", "Consumer", "Producer"}
+"""Whose options are keywords of users."""
 WITHOUT_MIRROR = {"contracts", "foreign", "processes", "scenarios", "support"}
 VAGUE_NAMES = {"utils", "helpers", "common", "misc"}
 
@@ -114,6 +117,19 @@ def test_nothing_is_left_for_later():
     marks = re.compile(r"#.*\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     marked = [relative(path) for path in SOURCES + TESTS if marks.search(path.read_text())]
     assert marked == []
+
+
+def test_constructors_take_few_parameters():
+    many = [
+        (relative(path), kind.name)
+        for path in SOURCES
+        for kind in ast.walk(ast.parse(path.read_text()))
+        if isinstance(kind, ast.ClassDef) and kind.name not in SET_BY_USERS
+        for method in kind.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+        if len(method.args.args) - 1 + len(method.args.kwonlyargs) > PARAMETERS_MAX
+    ]
+    assert many == []
 
 
 def patched(call: ast.Call) -> str | None:
