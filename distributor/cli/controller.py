@@ -21,12 +21,12 @@ from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli import controller_asks, controller_looks
 from distributor.cli.called import called_controller, called_replicas, cluster_of, on_own_host
 from distributor.cli.replica import FILE_BYTES_MAX, certificates_of, place_of
+from distributor.control.certificates import Certificates
 from distributor.control.controller_process import RunningController
 from distributor.control.hold_keeper import HoldKeeper, holds_any
 from distributor.control.messages import CreateInstance
 from distributor.control.operator_server import Operators
 from distributor.control.wanted import flows_of
-from distributor.control.wire import Certificates
 from distributor.loading import load
 from topology.model import ClusterSpec, Topology
 

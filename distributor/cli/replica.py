@@ -17,10 +17,10 @@ from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.called import called_replica, cluster_of, on_own_host
+from distributor.control.certificates import Certificates
 from distributor.control.messages import CreateInstance
 from distributor.control.opened_links import PAGE, OpenedLinks
 from distributor.control.replica_server import ReplicaServer
-from distributor.control.wire import Certificates
 from distributor.loading import load
 from distributor.operations.heartbeat import beats_beside
 

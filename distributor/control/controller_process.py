@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from distributor.control.aims import LinkTurn
+    from distributor.control.certificates import Certificates
     from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.hold_keeper import HoldKeeper
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from distributor.control.messages import CreateInstance, Flow, StateCommand
     from distributor.control.operator_server import Operators
     from distributor.control.overview import ControlledFlowRow
-    from distributor.control.wire import Certificates
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion, Wait
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
+    from distributor.control.certificates import Certificates
     from distributor.control.questions import AimedLinkRow, RouteRow, Waited
-    from distributor.control.wire import Certificates
 
 ANSWER_S = 5.0
 """So much longer than what is waited for an answer may take."""
@@ -93,10 +93,7 @@ class OperatorClient:
         if self._certificates is None:
             self._channel = grpc.insecure_channel(place, _OPTIONS)
             return
-        credentials = grpc.ssl_channel_credentials(
-            self._certificates.authority, self._certificates.key, self._certificates.certificate
-        )
-        self._channel = grpc.secure_channel(place, credentials, _OPTIONS)
+        self._channel = grpc.secure_channel(place, self._certificates.of_client(), _OPTIONS)
 
     def _ask(self, method: str, octets: bytes, timeout_s: float) -> bytes:
         """Ask it, and then whom it names."""

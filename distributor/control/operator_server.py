@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import QueryError
 from dafka.limits import OPERATOR_CALLS_MAX, OPERATOR_MESSAGE_BYTES_MAX
 from dafka.process.roles import roles_in
 from dafka.transport.binding import EVERY_HOST
 from distributor.control import operator_wire as wire
+from distributor.control.certificates import bind
 from distributor.control.operator_desk import NotInChargeError, OperatorDesk
 from distributor.control.turn_desk import TurnLostError
 from distributor.control.wait_desk import WaitFailedError
@@ -25,8 +26,8 @@ from distributor.errors import RefusedCommandError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from distributor.control.certificates import Certificates
     from distributor.control.operator_desk import AskedController
-    from distributor.control.wire import Certificates
     from topology.model import ClusterSpec, Topology
 
 COMMANDING = frozenset({"operator"})
@@ -101,7 +102,7 @@ class OperatorServer:
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(wire.SERVICE, handlers),)
         )
-        self.port = self._bind(server)
+        self.port = bind(server, self._listen, self._certificates, "operators")
         await server.start()
         self._server = server
 
@@ -110,18 +111,6 @@ class OperatorServer:
         if self._server is not None:
             await self._server.stop(None)
         self._desk.close()
-
-    def _bind(self, server: grpc.aio.Server) -> int:
-        try:
-            if self._certificates is None:
-                return int(server.add_insecure_port(self._listen))
-            shown = [(self._certificates.key, self._certificates.certificate)]
-            credentials = grpc.ssl_server_credentials(
-                shown, self._certificates.authority, require_client_auth=True
-            )
-            return int(server.add_secure_port(self._listen, credentials))
-        except (RuntimeError, ValueError) as error:
-            raise MisuseError(f"cannot serve operators at {self._listen}: {error}") from error
 
     def _call(
         self, answer: Callable[[bytes, str], Awaitable[bytes]], may: frozenset[str]

@@ -33,6 +33,7 @@ from distributor.control.wire import END_KEY, EPOCH_KEY, STREAM_OPTIONS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from distributor.control.certificates import Certificates
     from distributor.control.controller import ControllerMachine
     from distributor.control.events import (
         ControllerEffect,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
         Superseded,
     )
     from distributor.control.messages import Command, StateCommand
-    from distributor.control.wire import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -171,9 +171,7 @@ class ReplicaClient:
     def _channel(self) -> grpc.aio.Channel:
         if self._certificates is None:
             return grpc.aio.insecure_channel(self._address, STREAM_OPTIONS)
-        credentials = grpc.ssl_channel_credentials(
-            self._certificates.authority, self._certificates.key, self._certificates.certificate
-        )
+        credentials = self._certificates.of_client()
         return grpc.aio.secure_channel(self._address, credentials, STREAM_OPTIONS)
 
     async def _read(self, stream: int, call: grpc.aio.StreamStreamCall) -> None:

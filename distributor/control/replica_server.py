@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from dafka.errors import DafkaError, MisuseError
+from dafka.errors import DafkaError
 from dafka.limits import CONTROL_SESSIONS_MAX
 from dafka.process.clock import now_ms
 from dafka.process.roles import roles_in
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
 from distributor.control import wire
+from distributor.control.certificates import bind
 from distributor.control.events import (
     CommandCame,
     EndProcess,
@@ -44,10 +45,10 @@ from distributor.control.wire import END_KEY, EPOCH_KEY, STREAM_OPTIONS
 from distributor.errors import CommandError
 
 if TYPE_CHECKING:
+    from distributor.control.certificates import Certificates
     from distributor.control.events import ReplicaEffect, ReplicaEvent
     from distributor.control.flow_thread import Opener
     from distributor.control.messages import CreateInstance, Response
-    from distributor.control.wire import Certificates
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +179,7 @@ class ReplicaServer:
         )
         handlers = grpc.method_handlers_generic_handler(wire.SERVICE, {wire.METHOD: handler})
         server.add_generic_rpc_handlers((handlers,))
-        self.port = self._bind(server)
+        self.port = bind(server, self._listen, self._certificates, "controllers")
         await server.start()
         self._started.set()
         try:
@@ -192,18 +193,6 @@ class ReplicaServer:
             await server.stop(LAST_WORDS_S)
         if self._failure is not None:
             raise self._failure
-
-    def _bind(self, server: grpc.aio.Server) -> int:
-        try:
-            if self._certificates is None:
-                return int(server.add_insecure_port(self._listen))
-            shown = [(self._certificates.key, self._certificates.certificate)]
-            credentials = grpc.ssl_server_credentials(
-                shown, self._certificates.authority, require_client_auth=True
-            )
-            return int(server.add_secure_port(self._listen, credentials))
-        except (RuntimeError, ValueError) as error:
-            raise MisuseError(f"cannot serve controllers at {self._listen}: {error}") from error
 
     def _post(self, event: ReplicaEvent) -> None:
         """Take in what a flow tells, which has a thread of its own."""

@@ -6,7 +6,6 @@ hang up: a kind of a later version, a value that is out of range, octets that ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar, assert_never
 
@@ -72,21 +71,6 @@ STREAM_OPTIONS = [
     ("grpc.max_send_message_length", CONTROL_MESSAGE_BYTES_MAX),
 ]
 """Of both sides."""
-
-
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """What TLS needs, PEM each.
-
-    Attributes:
-        certificate: One's own, with those of its authorities behind it.
-        key: Its key.
-        authority: Who has a certificate that this one's has signed is whom one speaks to.
-    """
-
-    certificate: bytes
-    key: bytes
-    authority: bytes
 
 
 ENDS_AT_ONCE_MAX = 10_000

@@ -13,13 +13,13 @@ from dafka.errors import MisuseError, QueryError
 from dafka.process.authority import new_authority, new_certificate
 from distributor.control import operator_wire as wire
 from distributor.control.aims import LinkTurn
+from distributor.control.certificates import Certificates
 from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_server import Operators, OperatorServer
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion
 from distributor.control.turn_desk import TurnLostError
 from distributor.control.wait_desk import WaitFailedError
-from distributor.control.wire import Certificates
 from distributor.errors import CommandError, RefusedCommandError
 from tests.support.operators import AIMED, ROUTE, FakeDesk, served
 

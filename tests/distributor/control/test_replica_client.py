@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 import trustme
 
+from distributor.control.certificates import Certificates
 from distributor.control.controller import ControllerMachine, ControllerState
 from distributor.control.events import PeekAnswered, SessionEnd, SessionSettings, Superseded
 from distributor.control.messages import (
@@ -21,7 +22,6 @@ from distributor.control.messages import (
 )
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.replica_server import ReplicaServer
-from distributor.control.wire import Certificates
 from distributor.link.progress import LinkProgress
 from tests.support.control_commands import COMPLETE, A, create
 from tests.support.control_sessions import INSTANCE, Works

@@ -12,6 +12,7 @@ import trustme
 from dafka.errors import MisuseError
 from dafka.limits import CONTROL_SESSIONS_MAX
 from dafka.process.authority import new_authority, new_certificate
+from distributor.control.certificates import Certificates
 from distributor.control.events import SessionSettings
 from distributor.control.messages import (
     AllowCompaction,
@@ -29,7 +30,7 @@ from distributor.control.messages import (
 )
 from distributor.control.replica import ReplicaStage
 from distributor.control.replica_server import ReplicaServer
-from distributor.control.wire import ENDS_AT_ONCE_MAX, Certificates
+from distributor.control.wire import ENDS_AT_ONCE_MAX
 from distributor.errors import CommandError
 from distributor.link.progress import LinkProgress
 from tests.support.control_commands import COMPLETE, A, create, hello
