@@ -125,6 +125,12 @@ def by_partition(
         raise MisuseError(f"option {name!r} must be {allowed}, got {text!r}: {error}") from error
 
 
+def whole(text: str) -> int | None:
+    """Read a number from 0 on that Spark has room for; None if it is none."""
+    found = int(text) if re.fullmatch("[0-9]{1,19}", text) else NUMBER_MAX + 1
+    return found if found <= NUMBER_MAX else None
+
+
 def assigned(name: str, text: str) -> frozenset[Partition]:
     """Read partitions from an option's JSON; at least one.
 

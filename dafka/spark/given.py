@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.model import Endpoint
-from dafka.spark.bounds import NUMBER_MAX
+from dafka.spark.bounds import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,9 +107,10 @@ class Given:
         text = self.text(name)
         if text is None:
             return None
-        if not text.isascii() or not text.isdigit() or not 0 < int(text[:20]) <= NUMBER_MAX:
+        number = whole(text)
+        if not number:
             raise MisuseError(f"option {name!r} must be a whole number above 0, got {text!r}")
-        return int(text)
+        return number
 
     def duration_ms(self, name: str) -> int | None:
         """How long, in the units that Spark writes; milliseconds if there is none."""

@@ -18,13 +18,13 @@ from dafka.errors import MisuseError
 from dafka.model import checked_topic
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
-    NUMBER_MAX,
     TO_THE_END,
     Bound,
     TopicSelection,
     assigned,
     bound_of,
     by_partition,
+    whole,
 )
 from dafka.spark.given import Given
 
@@ -312,9 +312,10 @@ def _by_time(given: Given, edge: str, *, latest: bool, strict: bool) -> Bound | 
         return None
     text = given.text(said[0]) or ""
     if said[0] == names[0]:
-        if not text.isascii() or not text.isdigit() or int(text) > NUMBER_MAX:
+        timestamp_ms = whole(text)
+        if timestamp_ms is None:
             raise MisuseError(f"option {names[0]!r} must be milliseconds since 1970, got {text!r}")
-        return Bound(latest, timestamp_ms=int(text), strict=strict)
+        return Bound(latest, timestamp_ms=timestamp_ms, strict=strict)
     return Bound(latest, timestamps=by_partition(said[0], text), strict=strict)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.spark.bounds import Bound, TopicSelection, assigned, bound_of, by_partition
+from dafka.spark.bounds import Bound, TopicSelection, assigned, bound_of, by_partition, whole
 
 AB, CD = Partition("orders", "AB"), Partition("orders", "CD")
 
@@ -40,6 +40,13 @@ def test_numbers_by_partition():
     for text in ("5", '{"orders": {"AB": -1}}', '{"orders": ["AB"]}', '{"orders": {"AB": 1e3}}'):
         with pytest.raises(MisuseError, match="option 'o' must be"):
             by_partition("o", text)
+
+
+def test_numbers_that_spark_has_room_for():
+    most = (1 << 63) - 1
+    assert [whole(text) for text in ("0", "5", str(most))] == [0, 5, most]
+    for text in ("", "-1", "1.5", "²", str(most + 1), "9" * 5_000):
+        assert whole(text) is None
 
 
 def test_partitions_by_topic():

@@ -168,6 +168,7 @@ def test_sequences_of_some_partitions():
         ({**NEEDED, "maxOffsetsPerTrigger": "0"}, "'maxOffsetsPerTrigger' must be a whole"),
         ({**NEEDED, "minPartitions": "many"}, "'minPartitions' must be a whole number"),
         ({**NEEDED, "startingTimestamp": "now"}, "'startingTimestamp' must be milliseconds"),
+        ({**NEEDED, "startingTimestamp": "9" * 5_000}, "'startingTimestamp' must be milliseconds"),
         ({**NEEDED, "minOffsetsPerTrigger": "1" * 5_000}, "'minOffsetsPerTrigger' must be a whole"),
         (
             {**NEEDED, "minOffsetsPerTrigger": "6", "maxOffsetsPerTrigger": "5"},
