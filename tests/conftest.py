@@ -48,7 +48,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 def pytest_addoption(parser):
-    parser.addoption("--seeds", type=int, default=60, help="how many seeds of the simulator to run")
+    parser.addoption("--seeds", type=int, default=30, help="how many seeds of the simulator to run")
     parser.addoption(
         "--fuzz-cases", type=int, default=5_000, help="how many mutations each decoder is given"
     )
@@ -88,9 +88,20 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 
 
+TREES = frozenset(
+    [
+        *("apply", "controlled", "controller", "drill", "faults", "gateways_of_a_tree", "holds"),
+        *("kafka_demo", "links", "offsets", "schemas", "steering", "stops", "up", "up_with_keys"),
+        *("verify", "web"),
+    ]
+)
+"""Tests of `processes` that start whole clusters of processes, up to thirty of them."""
+
+
 class _OneWorkerForDearThings(LoadScopeScheduling):
-    """Deals tests one by one, but those of Spark together, and those of a page in a browser: a JVM
-    and a browser are dear, one of each shall do for all.
+    """Deals tests one by one, but those of Spark together, those of a page in a browser, and those
+    of many processes: a JVM and a browser are dear, one of each shall do for all, and two trees
+    beside each other are slower than one after the other, and late.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
@@ -99,14 +110,16 @@ class _OneWorkerForDearThings(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if file.endswith("dashboard/test_page.py"):
             return "browser"
+        if file.removeprefix("tests/processes/test_").removesuffix(".py") in TREES:
+            return "trees"
         return "spark" if "spark" in file or "audit" in file else nodeid
 
     def _assign_work_unit(self, node):
-        # Those of Spark are one piece, the longest of all: it begins first. Tests of processes
-        # mostly wait, those of the simulator compute, and they stand far from each other: every
-        # other worker begins at the end.
-        if "spark" in self.workqueue:
-            self.workqueue.move_to_end("spark", last=False)
+        # The long pieces begin first. Other tests of processes mostly wait, those of the simulator
+        # compute, and they stand far from each other: every other worker begins at the end.
+        long = next((piece for piece in ("trees", "spark") if piece in self.workqueue), None)
+        if long is not None:
+            self.workqueue.move_to_end(long, last=False)
         elif int(node.gateway.id.removeprefix("gw")) % 2:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
