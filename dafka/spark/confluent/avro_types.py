@@ -294,7 +294,7 @@ def raw(kind: AvroType, value: Any) -> Any:  # noqa: ANN401 (what Arrow gives)
         return {name: raw(kind.items, item) for name, item in value}
     if kind.logical == "decimal":
         number = int(value.scaleb(kind.scale, _DIGITS))
-        size = kind.size or number.bit_length() // 8 + 1
+        size = kind.size or (~number if number < 0 else number).bit_length() // 8 + 1
         return number.to_bytes(size, "big", signed=True)
     if kind.logical == "date":
         return (value - _EPOCH.date()).days
