@@ -9,4 +9,4 @@ from dafka.spark.confluent.columns import from_confluent_avro as from_confluent_
 from dafka.spark.confluent.columns import from_confluent_json as from_confluent_json
 from dafka.spark.confluent.columns import to_confluent_avro as to_confluent_avro
 from dafka.spark.confluent.columns import to_confluent_json as to_confluent_json
-from dafka.spark.confluent.registry import Registry as Registry
+from dafka.spark.confluent.registry import SchemaRegistry as SchemaRegistry

@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from dafka.errors import MisuseError, RecordError
 from dafka.spark.confluent import avro_values
-from dafka.spark.confluent.avro_reading import Source, UnevenError, reading
-from dafka.spark.confluent.avro_types import UnreadableError, aligned, arrow_of, plain, raw
-from dafka.spark.confluent.avro_values import Schema, schema_of
+from dafka.spark.confluent.avro_reading import AvroOctets, UnevenError, reading
+from dafka.spark.confluent.avro_types import NoSuchValueError, aligned, arrow_of, plain, raw
+from dafka.spark.confluent.avro_values import ParsedSchema, schema_of
 from dafka.spark.confluent.avro_writing import joined, writing
 from dafka.spark.confluent.registry import UnknownSchemaError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dafka.spark.confluent.avro_reading import Step
     from dafka.spark.confluent.avro_writing import Writing
-    from dafka.spark.confluent.registry import Found
+    from dafka.spark.confluent.registry import RegisteredSchema
 
 HEAD_BYTES = 5
 """A zero, and the schema's id."""
@@ -41,26 +41,30 @@ def head_of(id_: int) -> bytes:
     return b"\0" + id_.to_bytes(4, "big")
 
 
-class _Way(NamedTuple):
+class _Resolved(NamedTuple):
     """How values of one schema become a column of another."""
 
-    writer: Schema
-    reader: Schema
+    writer: ParsedSchema
+    reader: ParsedSchema
     step: Step | None
     """None where they have to be read one by one."""
 
 
 @lru_cache(SCHEMAS_MAX)
-def _way(writer: Found, reader: Found) -> _Way:
+def _way(writer: RegisteredSchema, reader: RegisteredSchema) -> _Resolved:
     schemas = schema_of(writer.text, writer.uses), schema_of(reader.text, reader.uses)
     try:
-        return _Way(*schemas, reading(schemas[0].kind, schemas[1].kind))
+        return _Resolved(*schemas, reading(schemas[0].kind, schemas[1].kind))
     except UnevenError:
-        return _Way(*schemas, None)
+        return _Resolved(*schemas, None)
 
 
 def decoded(
-    values: pa.Array, find: Callable[[int], Found], reader: Found, *, permissive: bool
+    values: pa.Array,
+    find: Callable[[int], RegisteredSchema],
+    reader: RegisteredSchema,
+    *,
+    permissive: bool,
 ) -> pa.Array:
     """Read framed values as a column.
 
@@ -71,7 +75,7 @@ def decoded(
         permissive: Whether what cannot be read is null.
 
     Raises:
-        UnreadableError: A value cannot be read, and shall be; the message says which and why.
+        NoSuchValueError: A value cannot be read, and shall be; the message says which and why.
     """
     kind = arrow_of(schema_of(reader.text, reader.uses).kind)
     framed, rows = _framed(values, permissive=permissive)
@@ -92,7 +96,7 @@ def decoded(
 
 
 class _Framed(NamedTuple):
-    source: Source
+    source: AvroOctets
     at: NDArray[np.int64]
     end: NDArray[np.int64]
     ids: NDArray[np.int64]
@@ -115,21 +119,21 @@ def _framed(values: pa.Array, *, permissive: bool) -> tuple[_Framed, NDArray[np.
     if not good.all() and not permissive:
         row = int(np.flatnonzero(~good)[0])
         begins = octets[at[row] : min(at[row] + 8, end[row])]
-        raise UnreadableError(
+        raise NoSuchValueError(
             f"a value begins with {begins.hex() or 'nothing'}, not with 00 and the id of a schema: "
             "it was not written by a serializer of Confluent's"
         )
     at, end, rows = at[good], end[good], rows[good]
     heads = data[at[:, None] + np.arange(1, HEAD_BYTES)].reshape(-1).view(">u4")
-    return _Framed(Source(octets, data), at + HEAD_BYTES, end, heads.astype(np.int64)), rows
+    return _Framed(AvroOctets(octets, data), at + HEAD_BYTES, end, heads.astype(np.int64)), rows
 
 
 def _read(
     framed: _Framed,
     chosen: NDArray[np.int64],
     id_: int,
-    find: Callable[[int], Found],
-    reader: Found,
+    find: Callable[[int], RegisteredSchema],
+    reader: RegisteredSchema,
     *,
     permissive: bool,
 ) -> pa.Array:
@@ -141,53 +145,69 @@ def _read(
         way = _way(writer, reader)
     except MisuseError as error:
         if not permissive:
-            raise UnreadableError(f"a value of schema {id_} cannot be read: {error}") from error
+            raise NoSuchValueError(f"a value of schema {id_} cannot be read: {error}") from error
         return pa.nulls(len(chosen), arrow_of(schema_of(reader.text, reader.uses).kind))
     at, end = framed.at[chosen], framed.end[chosen]
     if way.step is not None:
         try:
             return way.step(framed.source, at, end)[0]
-        except (RecordError, UnreadableError, pa.ArrowInvalid):
+        except (RecordError, NoSuchValueError, pa.ArrowInvalid):
             pass  # one by one it is known which
     octets = framed.source.octets
     found = [
         _one(octets[begin:stop], way, id_, permissive=permissive)
         for begin, stop in zip(at.tolist(), end.tolist(), strict=True)
     ]
-    return pa.array(found, arrow_of(way.reader.kind))
-
-
-def _one(octets: bytes, way: _Way, id_: int, *, permissive: bool) -> Any:  # noqa: ANN401
     try:
-        value = plain(way.reader.kind, avro_values.read(octets, way.writer, way.reader))
-        pa.array([value], arrow_of(way.reader.kind))
-    except (UnreadableError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        return pa.array(found, arrow_of(way.reader.kind))
+    except _UNFIT:
+        fitting = [_fitting(value, way, id_, permissive=permissive) for value in found]
+        return pa.array(fitting, arrow_of(way.reader.kind))
+
+
+_UNFIT = pa.ArrowInvalid, pa.ArrowTypeError, OverflowError
+"""What Arrow raises where a value is none of a column's: fastavro takes integers of any width."""
+
+
+def _one(octets: bytes, way: _Resolved, id_: int, *, permissive: bool) -> Any:  # noqa: ANN401
+    try:
+        return plain(way.reader.kind, avro_values.read(octets, way.writer, way.reader))
+    except NoSuchValueError as error:
         if permissive:
             return None
-        raise UnreadableError(
+        raise NoSuchValueError(
             f"a value of schema {id_} cannot be read: {error}: {octets[:32].hex()}"
         ) from error
+
+
+def _fitting(value: Any, way: _Resolved, id_: int, *, permissive: bool) -> Any:  # noqa: ANN401
+    try:
+        pa.array([value], arrow_of(way.reader.kind))
+    except _UNFIT as error:
+        if permissive:
+            return None
+        raise NoSuchValueError(f"a value of schema {id_} cannot be read: {error}") from error
     return value
 
 
-class _Out(NamedTuple):
+class _Encoder(NamedTuple):
     """How a column becomes values of a schema."""
 
-    schema: Schema
+    schema: ParsedSchema
     write: Writing | None
     """None where they have to be written one by one."""
 
 
 @lru_cache(SCHEMAS_MAX)
-def _out(found: Found) -> _Out:
+def _out(found: RegisteredSchema) -> _Encoder:
     schema = schema_of(found.text, found.uses)
     try:
-        return _Out(schema, writing(schema.kind))
+        return _Encoder(schema, writing(schema.kind))
     except UnevenError:
-        return _Out(schema, None)
+        return _Encoder(schema, None)
 
 
-def encoded(column: pa.Array, found: Found) -> pa.Array:
+def encoded(column: pa.Array, found: RegisteredSchema) -> pa.Array:
     """Write a column as framed values; a null stays null.
 
     Args:

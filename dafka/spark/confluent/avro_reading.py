@@ -21,7 +21,7 @@ from dafka.spark.confluent.avro_types import (
     TIMES,
     AvroType,
     Field,
-    UnreadableError,
+    NoSuchValueError,
     arrow_of,
     given,
 )
@@ -38,21 +38,21 @@ class UnevenError(Exception):
     """Such values have not a place for everything, or are resolved in a way that is not here."""
 
 
-class Source(NamedTuple):
+class AvroOctets(NamedTuple):
     """What is read: the octets, and the same as an array."""
 
     octets: bytes
     data: Octets
 
 
-Step = Callable[[Source, "Integers", "Integers"], "tuple[Any, Integers]"]
+Step = Callable[[AvroOctets, "Integers", "Integers"], "tuple[Any, Integers]"]
 """Reads what stands at each place, all of it before the ends; returns it, and the places behind."""
 
 
 def reading(writer: AvroType, reader: AvroType) -> Step:
     """Return what reads values of one schema as a column of another.
 
-    It raises UnreadableError, RecordError or an error of Arrow's, where octets are no such values.
+    It raises NoSuchValueError, RecordError or an error of Arrow's, where octets are no such values.
 
     Raises:
         UnevenError: That cannot be done for all values at once.
@@ -64,12 +64,12 @@ def reading(writer: AvroType, reader: AvroType) -> Step:
 
 
 def _optional(step: Step, null: int, kind: pa.DataType, *, may_be_null: bool) -> Step:
-    def read(source: Source, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
         there, at, behind = _branches(source, at, end, null)
         if len(there) == len(at):
             return step(source, behind, end)
         if not may_be_null:
-            raise UnreadableError("null, where its reader has none")
+            raise NoSuchValueError("null, where its reader has none")
         values, at[there] = step(source, behind[there], end[there])
         rows = np.zeros(len(at), np.int64)
         rows[there] = np.arange(len(there))
@@ -83,12 +83,12 @@ def _optional(step: Step, null: int, kind: pa.DataType, *, may_be_null: bool) ->
 
 
 def _branches(
-    source: Source, at: Integers, end: Integers, null: int
+    source: AvroOctets, at: Integers, end: Integers, null: int
 ) -> tuple[Integers, Integers, Integers]:
     """Which of them are not null; the places behind the branch, to change and to read from."""
     branch, behind = varints(source.data, at, end)
     if ((branch != 0) & (branch != 1)).any():
-        raise UnreadableError("another branch than a union has")
+        raise NoSuchValueError("another branch than a union has")
     return np.flatnonzero(branch != null), behind.copy(), behind
 
 
@@ -109,7 +109,7 @@ def _record(writer: AvroType, reader: AvroType) -> Step:
             steps.append((target.name, reading(field.kind, target.kind)))
     kinds = [pa.field(field.name, arrow_of(field.kind)) for field in reader.fields]
 
-    def read(source: Source, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
         columns: dict[str, pa.Array] = {}
         for name, step in steps:
             value, at = step(source, at, end)
@@ -140,7 +140,7 @@ def _passing(writer: AvroType) -> Step:
     if null is None:
         return step
 
-    def read(source: Source, at: Integers, end: Integers) -> tuple[None, Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[None, Integers]:
         there, at, behind = _branches(source, at, end, null)
         _, at[there] = step(source, behind[there], end[there])
         return None, at
@@ -149,7 +149,7 @@ def _passing(writer: AvroType) -> Step:
 
 
 def _passing_all(steps: list[Step]) -> Step:
-    def read(source: Source, at: Integers, end: Integers) -> tuple[None, Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[None, Integers]:
         for step in steps:
             _, at = step(source, at, end)
         return None, at
@@ -160,7 +160,7 @@ def _passing_all(steps: list[Step]) -> Step:
 def _scalar(writer: AvroType, reader: AvroType) -> Step:
     places, column = _places(writer), _column(writer, reader)
 
-    def read(source: Source, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[pa.Array, Integers]:
         raw, at = places(source, at, end)
         return column(source, raw), at
 
@@ -188,33 +188,33 @@ def _places(writer: AvroType) -> Step:
             raise UnevenError
 
 
-def _lengths(source: Source, at: Integers, end: Integers) -> tuple[Spans, Integers]:
+def _lengths(source: AvroOctets, at: Integers, end: Integers) -> tuple[Spans, Integers]:
     length, at = varints(source.data, at, end)
     if ((length < 0) | (length > end - at)).any():
-        raise UnreadableError("longer than what is there")
+        raise NoSuchValueError("longer than what is there")
     return Spans(at, length), at + length
 
 
 def _fixed(size: int) -> Step:
-    def read(_source: Source, at: Integers, end: Integers) -> tuple[Spans, Integers]:
+    def read(_source: AvroOctets, at: Integers, end: Integers) -> tuple[Spans, Integers]:
         if (at + size > end).any():
-            raise UnreadableError("longer than what is there")
+            raise NoSuchValueError("longer than what is there")
         return Spans(at, np.full(len(at), size)), at + size
 
     return read
 
 
 def _sized(size: int, kind: np.dtype[Any]) -> Step:
-    def read(source: Source, at: Integers, end: Integers) -> tuple[NDArray[Any], Integers]:
+    def read(source: AvroOctets, at: Integers, end: Integers) -> tuple[NDArray[Any], Integers]:
         if (at + size > end).any():
-            raise UnreadableError("longer than what is there")
+            raise NoSuchValueError("longer than what is there")
         octets = source.data[at[:, None] + np.arange(size)]
         return octets.reshape(-1).view(kind), at + size
 
     return read
 
 
-Column = Callable[[Source, Any], pa.Array]
+Column = Callable[[AvroOctets, Any], pa.Array]
 
 _PROMOTED = {
     "int": ("int", "long", "float", "double"),
@@ -246,11 +246,11 @@ def _column(writer: AvroType, reader: AvroType) -> Column:
 
 
 def _numbers(written: str, kind: pa.DataType) -> Column:
-    def column(_source: Source, raw: NDArray[Any]) -> pa.Array:
+    def column(_source: AvroOctets, raw: NDArray[Any]) -> pa.Array:
         if written == "null":
             return pa.nulls(len(raw), kind)
         if written == "boolean" and (raw > 1).any():
-            raise UnreadableError("neither true nor false")
+            raise NoSuchValueError("neither true nor false")
         numbers = pa.array(raw)
         if written == "int":  # what does not fit is none
             numbers = numbers.cast(PRIMITIVE["int"])
@@ -263,9 +263,9 @@ def _times(reader: AvroType) -> Column:
     base, units, kind = TIMES[reader.logical]
     bound = (1 << (31 if base == "int" else 63)) // units
 
-    def column(_source: Source, raw: Integers) -> pa.Array:
+    def column(_source: AvroOctets, raw: Integers) -> pa.Array:
         if ((raw >= bound) | (raw < -bound)).any():
-            raise UnreadableError("a time out of range")
+            raise NoSuchValueError("a time out of range")
         return pa.array(raw * units).cast(PRIMITIVE[base]).view(kind)
 
     return column
@@ -278,12 +278,12 @@ def _symbols(writer: AvroType, reader: AvroType) -> Column:
     symbols = [one if one in known else reader.default for one in writer.symbols]
     names = pa.array(symbols, pa.string())
 
-    def column(_source: Source, raw: Integers) -> pa.Array:
+    def column(_source: AvroOctets, raw: Integers) -> pa.Array:
         if ((raw < 0) | (raw >= len(symbols))).any():
-            raise UnreadableError("a symbol that is not known")
+            raise NoSuchValueError("a symbol that is not known")
         found = names.take(pa.array(raw))
         if found.null_count:
-            raise UnreadableError("a symbol that is not known")
+            raise NoSuchValueError("a symbol that is not known")
         return found
 
     return column

@@ -59,7 +59,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DIGITS = Context(prec=2 * DECIMAL_DIGITS_MAX)
 
 
-class UnreadableError(DafkaError):
+class NoSuchValueError(DafkaError):
     """A value is none of what its schema describes."""
 
 
@@ -124,10 +124,10 @@ def type_of(schema: Any, named: Mapping[str, Any]) -> AvroType:  # noqa: ANN401 
     Raises:
         MisuseError: It is no column; the message says where.
     """
-    return _Types(named).of(schema, "value", ())
+    return _AvroTypes(named).of(schema, "value", ())
 
 
-class _Types:
+class _AvroTypes:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
 

@@ -12,20 +12,20 @@ from fastavro.read import SchemaResolutionError
 from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
 from dafka.errors import MisuseError
-from dafka.spark.confluent.avro_types import AvroType, UnreadableError, type_of
+from dafka.spark.confluent.avro_types import AvroType, NoSuchValueError, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class Schema(NamedTuple):
+class ParsedSchema(NamedTuple):
     """A schema as fastavro has it, without logical types, and the type it describes."""
 
     parsed: Any
     kind: AvroType
 
 
-def schema_of(text: str, uses: Sequence[str] = ()) -> Schema:
+def schema_of(text: str, uses: Sequence[str] = ()) -> ParsedSchema:
     """Read a schema.
 
     Args:
@@ -45,7 +45,7 @@ def schema_of(text: str, uses: Sequence[str] = ()) -> Schema:
         parsed = parse_schema(_without_logical(json.loads(text)), named_schemas=bare)
     except (ValueError, SchemaParseException, UnknownType, KeyError, TypeError) as error:
         raise MisuseError(f"this is no Avro schema: {error!r}: {text[:200]}") from error
-    return Schema(parsed, type_of(described, full))
+    return ParsedSchema(parsed, type_of(described, full))
 
 
 def _without_logical(schema: Any) -> Any:  # noqa: ANN401 (JSON)
@@ -67,19 +67,19 @@ _FAILURES = (
 """What fastavro raises where octets or values are not what a schema says."""
 
 
-def read(octets: bytes, writer: Schema, reader: Schema) -> Any:  # noqa: ANN401
+def read(octets: bytes, writer: ParsedSchema, reader: ParsedSchema) -> Any:  # noqa: ANN401
     """Return one value.
 
     Raises:
-        UnreadableError: Octets are none, or the schemas do not fit.
+        NoSuchValueError: Octets are none, or the schemas do not fit.
     """
     try:
         return schemaless_reader(io.BytesIO(octets), writer.parsed, reader.parsed)
     except _FAILURES as error:
-        raise UnreadableError(f"{type(error).__name__}: {error}") from error
+        raise NoSuchValueError(f"{type(error).__name__}: {error}") from error
 
 
-def written(value: Any, schema: Schema) -> bytes:  # noqa: ANN401
+def written(value: Any, schema: ParsedSchema) -> bytes:  # noqa: ANN401
     """Return one value's octets.
 
     Raises:

@@ -12,14 +12,14 @@ from dafka.spark.confluent.avro_codec import HEAD_BYTES, decoded, encoded, head_
 from dafka.spark.confluent.avro_types import arrow_of
 from dafka.spark.confluent.avro_values import schema_of
 from dafka.spark.confluent.json_types import spark_type
-from dafka.spark.confluent.registry import Found, Registry
+from dafka.spark.confluent.registry import RegisteredSchema, SchemaRegistry
 
 MODES = ("FAILFAST", "PERMISSIVE")
 
 
 def from_confluent_avro(
     column: Column | str,
-    registry: Registry | str,
+    registry: SchemaRegistry | str,
     *,
     subject: str | None = None,
     schema: str | None = None,
@@ -32,7 +32,7 @@ def from_confluent_avro(
 
     Args:
         column: Of binaries, such as `value`.
-        registry: Its URLs with commas, or a `Registry`.
+        registry: Its URLs with commas, or a `SchemaRegistry`.
         subject: Mostly the topic's name and `-value`.
         schema: An Avro schema as JSON, instead.
         mode: FAILFAST: a value that cannot be read fails the query. PERMISSIVE: it is null.
@@ -41,7 +41,7 @@ def from_confluent_avro(
         MisuseError: There is no such schema, or it is no column.
         QueryError: The registry does not answer.
     """
-    asked, permissive = Registry.at(registry), _permissive(mode)
+    asked, permissive = SchemaRegistry.at(registry), _permissive(mode)
     reader = _wanted(asked, subject, schema, "AVRO")
     kind = from_arrow_type(arrow_of(schema_of(reader.text, reader.uses).kind), True)
 
@@ -54,7 +54,7 @@ def from_confluent_avro(
 
 def to_confluent_avro(
     column: Column | str,
-    registry: Registry | str,
+    registry: SchemaRegistry | str,
     *,
     subject: str,
     schema: str | None = None,
@@ -64,7 +64,7 @@ def to_confluent_avro(
     Args:
         column: Mostly a struct; fields have the schema's names, in any order, and those with a
             default may be missing.
-        registry: Its URLs with commas, or a `Registry`.
+        registry: Its URLs with commas, or a `SchemaRegistry`.
         subject: Mostly the topic's name and `-value`.
         schema: An Avro schema as JSON: it is registered there, if it is not. Without it, the latest
             of the subject.
@@ -73,7 +73,7 @@ def to_confluent_avro(
         MisuseError: There is no such schema, or the registry refuses it, or it is no column.
         QueryError: The registry does not answer.
     """
-    asked = Registry.at(registry)
+    asked = SchemaRegistry.at(registry)
     if schema is not None:
         schema_of(schema)
         found = asked.registered(subject, schema, "AVRO")
@@ -90,7 +90,7 @@ def to_confluent_avro(
 
 def from_confluent_json(
     column: Column | str,
-    registry: Registry | str,
+    registry: SchemaRegistry | str,
     *,
     subject: str | None = None,
     schema: str | None = None,
@@ -102,7 +102,7 @@ def from_confluent_json(
 
     Args:
         column: Of binaries, such as `value`.
-        registry: Its URLs with commas, or a `Registry`.
+        registry: Its URLs with commas, or a `SchemaRegistry`.
         subject: Mostly the topic's name and `-value`.
         schema: A JSON Schema, instead.
         mode: FAILFAST: a value that cannot be read fails the query. PERMISSIVE: it is null.
@@ -112,7 +112,7 @@ def from_confluent_json(
         QueryError: The registry does not answer.
     """
     permissive = _permissive(mode)
-    kind = spark_type(_wanted(Registry.at(registry), subject, schema, "JSON"))
+    kind = spark_type(_wanted(SchemaRegistry.at(registry), subject, schema, "JSON"))
     value = F.col(column) if isinstance(column, str) else column
     text = F.substring(value, HEAD_BYTES + 1, 1 << 30).cast("string")
     parsed = F.from_json(text, kind.json(), {"mode": mode})
@@ -126,7 +126,7 @@ def from_confluent_json(
 
 def to_confluent_json(
     column: Column | str,
-    registry: Registry | str,
+    registry: SchemaRegistry | str,
     *,
     subject: str,
     schema: str | None = None,
@@ -135,7 +135,7 @@ def to_confluent_json(
 
     Args:
         column: Mostly a struct.
-        registry: Its URLs with commas, or a `Registry`.
+        registry: Its URLs with commas, or a `SchemaRegistry`.
         subject: Mostly the topic's name and `-value`.
         schema: A JSON Schema: it is registered there, if it is not. Without it, the latest of the
             subject.
@@ -144,7 +144,7 @@ def to_confluent_json(
         MisuseError: There is no such schema, or the registry refuses it.
         QueryError: The registry does not answer.
     """
-    asked = Registry.at(registry)
+    asked = SchemaRegistry.at(registry)
     if schema is not None:
         found = asked.registered(subject, schema, "JSON")
     else:
@@ -160,11 +160,13 @@ def _permissive(mode: str) -> bool:
     return mode == "PERMISSIVE"
 
 
-def _wanted(registry: Registry, subject: str | None, schema: str | None, language: str) -> Found:
+def _wanted(
+    registry: SchemaRegistry, subject: str | None, schema: str | None, language: str
+) -> RegisteredSchema:
     if (subject is None) == (schema is None):
         raise MisuseError("either a subject or a schema says what the column is like")
     if subject is None:
-        return Found(0, language, schema or "", ())
+        return RegisteredSchema(0, language, schema or "", ())
     found = registry.latest(subject)
     if found.language != language:
         raise MisuseError(f"subject {subject!r} is of {found.language}, not {language}")

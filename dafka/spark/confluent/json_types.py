@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from dafka.errors import MisuseError
 
 if TYPE_CHECKING:
-    from dafka.spark.confluent.registry import Found
+    from dafka.spark.confluent.registry import RegisteredSchema
 
 _SCALARS: dict[str, DataType] = {
     "boolean": BooleanType(),
@@ -46,7 +46,7 @@ _FORMATS: dict[str, DataType] = {"date-time": TimestampType(), "date": DateType(
 DEPTH_MAX = 50
 
 
-def spark_type(found: Found) -> DataType:
+def spark_type(found: RegisteredSchema) -> DataType:
     """Return the type of a column of values of a schema.
 
     Raises:
@@ -58,10 +58,10 @@ def spark_type(found: Found) -> DataType:
         raise MisuseError(f"this is no JSON Schema: {error}: {found.text[:200]}") from error
     if found.uses:
         raise MisuseError("JSON Schema: one that refers to schemas of other subjects is no column")
-    return _Types(schema).of(schema, "value", 0)
+    return _JsonTypes(schema).of(schema, "value", 0)
 
 
-class _Types:
+class _JsonTypes:
     def __init__(self, schema: Any) -> None:  # noqa: ANN401 (JSON)
         self._schema = schema
 

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 TRIES = 3
-PAUSE_S = 0.5
-"""Between two tries of one registry, twice that before the next."""
-
 ANSWER_BYTES_MAX = 8 * 1024 * 1024
 USES_MAX = 200
 """Schemas that one may refer to."""
@@ -37,7 +34,7 @@ class UnknownSchemaError(MisuseError):
     """A registry has no such schema."""
 
 
-class Found(NamedTuple):
+class RegisteredSchema(NamedTuple):
     """A schema of a registry.
 
     Attributes:
@@ -54,28 +51,30 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Registry:
+class SchemaRegistry:
     """Where a registry is, and who asks.
 
     Attributes:
         urls: `http://HOST:PORT` or `https://…`; the next one is asked where one does not answer.
         name, password: For Basic authentication; of this product's a token's name and the token.
         authority: A file of certificates to trust, on every machine; without it the machine's own.
+        pause_s: Before the second try, and twice that before the third.
     """
 
     urls: tuple[str, ...]
     name: str = ""
     password: str = field(default="", repr=False)
     authority: str | None = None
+    pause_s: float = 0.5
 
     @classmethod
-    def at(cls, place: str | Registry) -> Registry:
+    def at(cls, place: str | SchemaRegistry) -> SchemaRegistry:
         """Take a registry, or its URLs with commas.
 
         Raises:
             MisuseError: One is none.
         """
-        if isinstance(place, Registry):
+        if isinstance(place, SchemaRegistry):
             return place
         urls = tuple(one.strip().rstrip("/") for one in place.split(","))
         for url in urls:
@@ -83,7 +82,7 @@ class Registry:
                 raise MisuseError(f"a registry is at http://HOST:PORT or https://…, not at {url!r}")
         return cls(urls)
 
-    def by_id(self, id_: int) -> Found:
+    def by_id(self, id_: int) -> RegisteredSchema:
         """Return the schema of an id; a process asks once.
 
         Raises:
@@ -92,7 +91,7 @@ class Registry:
         """
         return _by_id(self, id_)
 
-    def latest(self, subject: str) -> Found:
+    def latest(self, subject: str) -> RegisteredSchema:
         """Return the latest schema of a subject.
 
         Raises:
@@ -102,7 +101,7 @@ class Registry:
         told = self.ask(f"/subjects/{quote(subject, safe='')}/versions/latest")
         return self.found(told["id"], told)
 
-    def registered(self, subject: str, text: str, language: str) -> Found:
+    def registered(self, subject: str, text: str, language: str) -> RegisteredSchema:
         """Return a schema that is registered under a subject; if it is not, it is now.
 
         Raises:
@@ -111,12 +110,12 @@ class Registry:
         """
         body = {"schema": text, "schemaType": language}
         told = self.ask(f"/subjects/{quote(subject, safe='')}/versions", body)
-        return Found(told["id"], language, text, ())
+        return RegisteredSchema(told["id"], language, text, ())
 
-    def found(self, id_: int, told: dict[str, Any]) -> Found:
+    def found(self, id_: int, told: dict[str, Any]) -> RegisteredSchema:
         """Return the schema that an answer tells, with all that it uses."""
         uses = tuple(self._uses(told, {}))
-        return Found(id_, told.get("schemaType", "AVRO"), told["schema"], uses)
+        return RegisteredSchema(id_, told.get("schemaType", "AVRO"), told["schema"], uses)
 
     def _uses(self, told: dict[str, Any], seen: dict[tuple[str, int], None]) -> Iterator[str]:
         for reference in told.get("references", ()):
@@ -139,7 +138,7 @@ class Registry:
             QueryError: None answers, three times.
         """
         failures: list[str] = []
-        for pause_s in (0.0, *(PAUSE_S * 2**number for number in range(TRIES - 1))):
+        for pause_s in (0.0, *(self.pause_s * 2**number for number in range(TRIES - 1))):
             time.sleep(pause_s)
             failures = []
             for url in self.urls:
@@ -177,6 +176,6 @@ class Registry:
 
 
 @lru_cache(REMEMBERED)
-def _by_id(registry: Registry, id_: int) -> Found:
+def _by_id(registry: SchemaRegistry, id_: int) -> RegisteredSchema:
     told = registry.ask(f"/schemas/ids/{id_}")
     return registry.found(id_, told)

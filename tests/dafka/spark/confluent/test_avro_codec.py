@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
 from dafka.spark.confluent.avro_codec import decoded, encoded, head_of
-from dafka.spark.confluent.avro_types import UnreadableError, arrow_of, plain
+from dafka.spark.confluent.avro_types import NoSuchValueError, arrow_of, plain
 from dafka.spark.confluent.avro_values import schema_of, written
-from dafka.spark.confluent.registry import Found, UnknownSchemaError
+from dafka.spark.confluent.registry import RegisteredSchema, UnknownSchemaError
 from tests.support.avro_schemas import followers, records
 
 
 def found(id_, described, language="AVRO"):
-    return Found(id_, language, json.dumps(described), ())
+    return RegisteredSchema(id_, language, json.dumps(described), ())
 
 
 def record(*fields):
@@ -98,10 +98,17 @@ def test_a_value_that_cannot_be_read_fails_or_is_null(octets, said):
     values = pa.array(
         [value(NEW, {"n": 1, "text": "a"}), octets, value(NEW, {"n": 2, "text": "b"})]
     )
-    with pytest.raises(UnreadableError, match=said):
+    with pytest.raises(NoSuchValueError, match=said):
         decoded(values, find, NEW, permissive=False)
     column = decoded(values, find, NEW, permissive=True)
     assert column.to_pylist() == [{"n": 1, "text": "a"}, None, {"n": 2, "text": "b"}]
+
+
+def test_an_integer_too_wide_for_its_column_fails_or_is_null():
+    values = pa.array([value(OLD, {"n": 1}), head_of(1) + b"\x80\x80\x80\x80\x20"])
+    with pytest.raises(NoSuchValueError, match="a value of schema 1 cannot be read"):
+        decoded(values, find, OLD, permissive=False)
+    assert decoded(values, find, OLD, permissive=True).to_pylist() == [{"n": 1}, None]
 
 
 def test_a_column_that_does_not_fit_its_schema_is_refused():

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dafka.errors import RecordError
 from dafka.spark.confluent import avro_values
-from dafka.spark.confluent.avro_reading import Source, UnevenError, reading
-from dafka.spark.confluent.avro_types import UnreadableError, arrow_of, plain
+from dafka.spark.confluent.avro_reading import AvroOctets, UnevenError, reading
+from dafka.spark.confluent.avro_types import NoSuchValueError, arrow_of, plain
 from dafka.spark.confluent.avro_values import schema_of
 from tests.support.avro_schemas import followers, records
 
@@ -23,7 +23,7 @@ def read(octets, writer, reader=None):
     joined = b"".join(octets)
     ends = np.cumsum([len(one) for one in octets]).astype(np.int64)
     begins = ends - np.array([len(one) for one in octets], np.int64)
-    column, behind = step(Source(joined, np.frombuffer(joined, np.uint8)), begins, ends)
+    column, behind = step(AvroOctets(joined, np.frombuffer(joined, np.uint8)), begins, ends)
     assert (behind <= ends).all()
     assert column.type == arrow_of(reader.kind)
     return column
@@ -70,7 +70,7 @@ def test_what_is_none_is_said_to_be_and_nothing_is_read_behind_its_end(data):
     )
     try:
         column = read([whole, broken, whole], found)
-    except (UnreadableError, RecordError, pa.ArrowInvalid):
+    except (NoSuchValueError, RecordError, pa.ArrowInvalid):
         return
     assert column[0] == column[2]
 
@@ -97,14 +97,14 @@ LONG = schema(("n", "long"))
 )
 def test_such_octets_are_no_value(kinds, octets):
     described = schema(*((f"f{number}", kind) for number, kind in enumerate(kinds)))
-    with pytest.raises((UnreadableError, RecordError, pa.ArrowInvalid)):
+    with pytest.raises((NoSuchValueError, RecordError, pa.ArrowInvalid)):
         read([octets], described)
 
 
 def test_null_where_the_reader_has_none_is_no_value():
     writer, reader = schema(("n", ["null", "long"])), LONG
     assert read([b"\2\4"], writer, reader).to_pylist() == [{"n": 2}]
-    with pytest.raises(UnreadableError, match="null"):
+    with pytest.raises(NoSuchValueError, match="null"):
         read([b"\0"], writer, reader)
 
 
@@ -116,7 +116,7 @@ def test_a_symbol_that_the_reader_has_not_is_its_default():
         {"e": "B"},
     ]
     without = schema(("e", {"type": "enum", "name": "E", "symbols": ["B"]}))
-    with pytest.raises(UnreadableError, match="symbol"):
+    with pytest.raises(NoSuchValueError, match="symbol"):
         read([b"\0"], writer, without)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
-from dafka.spark.confluent.avro_types import UnreadableError
+from dafka.spark.confluent.avro_types import NoSuchValueError
 from dafka.spark.confluent.avro_values import read, schema_of, written
 from tests.support.avro_schemas import records
 
@@ -29,7 +29,7 @@ def test_octets_are_a_value_or_none(data):
     octets = data.draw(st.binary(max_size=30))
     try:
         value = read(octets, schema, schema)
-    except UnreadableError:
+    except NoSuchValueError:
         return
     assert read(written(value, schema), schema, schema) == value
 

@@ -6,11 +6,11 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.spark.confluent.json_types import spark_type
-from dafka.spark.confluent.registry import Found
+from dafka.spark.confluent.registry import RegisteredSchema
 
 
 def kind_of(schema, uses=()):
-    return spark_type(Found(1, "JSON", json.dumps(schema), uses)).simpleString()
+    return spark_type(RegisteredSchema(1, "JSON", json.dumps(schema), uses)).simpleString()
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,6 @@ def test_what_is_no_column_is_named(schema, said):
 
 def test_what_is_no_schema_and_what_uses_others_is_refused():
     with pytest.raises(MisuseError, match="no JSON Schema"):
-        spark_type(Found(1, "JSON", "{", ()))
+        spark_type(RegisteredSchema(1, "JSON", "{", ()))
     with pytest.raises(MisuseError, match="other subjects"):
         kind_of({"type": "string"}, ("{}",))
