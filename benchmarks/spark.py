@@ -6,18 +6,25 @@ Spark's; Python and the store work beside it). Streams and copies run with two.
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.harness import Results, Worker, free_ports, rate, scratch, until_told
 from dafka.model import Batch, Partition
+from dafka.process.web import WebServer, bind
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.schemas.rest import application
+from dafka.schemas.schema_log import MemorySchemaLog
+from dafka.schemas.service import Service
 from dafka.spark.columns import TYPES, all_columns, record_batch
+from dafka.spark.confluent import from_confluent_avro, to_confluent_avro
 from dafka.spark.parsing import parsed
 from dafka.spark.session import open_session
 from dafka.storage.lmdb_log import Durability, LmdbLog
@@ -193,6 +200,56 @@ def _two_cores(pipe: Connection, file: Path, records: int) -> None:
     spark.stop()
 
 
+FLIGHT = {
+    "id": "long",
+    "carrier": "string",
+    "flight": ["null", "int"],
+    "delay": "double",
+    "origin": "string",
+    "dest": "string",
+    "distance": "int",
+    "cancelled": "boolean",
+    "time": {"type": "long", "logicalType": "timestamp-millis"},
+    "note": ["null", "string"],
+}
+"""Ten fields, as their types in Avro."""
+
+
+def _schemas(pipe: Connection, records: int) -> None:
+    """Avro values with a schema of a registry, with one task slot."""
+    fields = [{"name": name, "type": kind} for name, kind in FLIGHT.items()]
+    schema = json.dumps({"type": "record", "name": "Flight", "fields": fields})
+    bound, url = bind(f"127.0.0.1:{free_ports(1)}", "the registry")
+    service = Service(MemorySchemaLog([], "A"), "bench")
+    service.become_first_primary()
+    with WebServer(application(service), bound):
+        spark = _session(1)
+        flights = spark.range(0, records, 1, 1).selectExpr(
+            *("id", "concat('C', id % 16) AS carrier", "if(id % 8 = 0, null, int(id)) AS flight"),
+            *("id / 7.0D AS delay", "concat('O', id % 300) AS origin", "'LAX' AS dest"),
+            *("int(id % 5000) AS distance", "id % 50 = 0 AS cancelled"),
+            *("timestamp_millis(id) AS time", "if(id % 2 = 0, null, concat('n', id)) AS note"),
+        )
+        column = to_confluent_avro(F.struct(*FLIGHT), url, subject="flights", schema=schema)
+        kept = flights.select(column.alias("value")).persist()
+        kept.count()  # and what has to be started is
+        read = kept.select(from_confluent_avro("value", url, subject="flights"))
+        _noop(read)
+        pipe.send("warm")
+        until_told(pipe)
+        rates = []
+        began = time.perf_counter()
+        _noop(read)
+        rates.append(rate(records, began))
+        kept.unpersist(blocking=True)  # or what is made is taken from there
+        began = time.perf_counter()
+        _noop(flights.select(column.alias("value")))
+        rates.append(rate(records, began))
+        pipe.send(rates)
+        until_told(pipe)
+        spark.stop()
+
+
 def _near_the_end(records: int) -> str:
     last = records // PARTITIONS
     first = last - 20 * _SMALL_MICRO_BATCHES // PARTITIONS
@@ -228,6 +285,9 @@ def spark(results: Results, records: int) -> None:
         results.add("Spark micro-batch of 20 rows", "ms", overhead_ms)
         results.add("Spark link, 100 B", "records/s", copied_warm)
         results.add("Spark link, 100 B, with the start of its workers", "records/s", copied)
+    read, written = _measured(_schemas, records)
+    results.add("Spark, Avro values of ten fields made", "rows/s", written)
+    results.add("Spark, Avro values of ten fields read", "rows/s", read)
 
 
 def _measured(work: object, *arguments: object) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Avro: the only importer of fastavro and of Apache's avro.
+"""Avro's schemas: the only importer of Apache's avro; values are in `dafka/spark/confluent`.
 
 fastavro says what a schema is; Apache's library has the check of a reader against a writer, by the
 rules of the Avro specification's section on schema resolution, which fastavro has only for data.
