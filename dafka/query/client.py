@@ -72,7 +72,8 @@ class StoreClient:
     ) -> None:
         self.endpoint = endpoint
         self._client = connect(endpoint, credentials)
-        self._timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms
+        """For the questions that come."""
 
     def topics(self) -> list[str]:
         """Return the topics of which the store has records."""
@@ -395,7 +396,7 @@ class StoreClient:
         self.close()
 
     def _ask(self, question: messages.Question, expected: type[A]) -> A:
-        octets = self._client.ask(encode(question), self._timeout_ms)
+        octets = self._client.ask(encode(question), self.timeout_ms)
         try:
             answer = decode_answer(octets)
         except WireError as error:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import MisuseError, QueryError, RefusedError
+from dafka.process.clock import CLOCK
 from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
 from dafka.transport.request import QueryClient
 
@@ -14,9 +15,16 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.cluster import Cluster
+    from dafka.process.clock import Clock
     from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
+
+IMPATIENT_MS = 500
+"""How long a store may take that has just not answered, where another one has."""
+
+SILENT_MS = 30_000
+"""For how long that holds; then it has its time again, as it may only be slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +51,13 @@ class ClusterClient:
     Policies: `first` takes the first that answers, `first_with` the first that has it, `best` the
     greatest answer of all, `majority` those of more than half, `all` whatever is answered. Stores
     are connected to when they are first asked, in the order of the cluster's; who does not answer
-    is the last to be asked from then on.
+    is the last to be asked from then on, and is not waited for long while others do.
 
     Args:
         cluster: Which.
         timeout_ms: How long one store may take for an answer; `ANSWER_TIMEOUT_MS` if not given.
         connect: Makes the connections.
+        clock: What time it is.
 
     Raises:
         MisuseError: The cluster names no store, or one by what is no endpoint.
@@ -59,6 +68,7 @@ class ClusterClient:
         cluster: Cluster,
         timeout_ms: int | None = None,
         connect: ConnectClient = QueryClient,
+        clock: Clock = CLOCK,
     ) -> None:
         if not cluster.stores:
             raise MisuseError(f"at least one store of cluster {cluster.name!r} is needed")
@@ -67,6 +77,15 @@ class ClusterClient:
         self._connect = connect
         self._clients: dict[str, StoreClient] = {}
         self._order = cluster.stores
+        self._clock = clock
+        self._silent: dict[str, int] = {}
+        """Until when those are not waited for that have not answered where others have."""
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The query ports of those that have not answered lately, though others have."""
+        now_ms = self._clock.now_ms()
+        return tuple(endpoint for endpoint, until_ms in self._silent.items() if now_ms < until_ms)
 
     def store(self, endpoint: str = "") -> StoreClient:
         """Return one of the stores, by its query port; the cluster's first without it."""
@@ -108,13 +127,13 @@ class ClusterClient:
         found: T | None = None
         for endpoint in self._order:
             try:
-                found = ask(self.store(endpoint))
+                found = self._ask(endpoint, ask)
             except QueryError as error:
                 failures[endpoint] = error
                 continue
             if found is not None:
                 break
-        self._put_last(failures)
+        self._put_last(failures, others_answer=len(failures) < len(self._order))
         if found is None and failures:
             raise _no_store(Answers({}, failures))
         return found
@@ -159,14 +178,29 @@ class ClusterClient:
             if len(given) == stores_max:
                 break
             try:
-                given[endpoint] = ask(self.store(endpoint))
+                given[endpoint] = self._ask(endpoint, ask)
             except QueryError as error:
                 failures[endpoint] = error
-        self._put_last(failures)
+        self._put_last(failures, others_answer=bool(given))
         return Answers(given, failures)
 
-    def _put_last(self, failures: Mapping[str, QueryError]) -> None:
+    def _ask(self, endpoint: str, ask: Callable[[StoreClient], T]) -> T:
+        store = self.store(endpoint)
+        silent = self._clock.now_ms() < self._silent.get(endpoint, 0)
+        store.timeout_ms = min(self._timeout_ms, IMPATIENT_MS) if silent else self._timeout_ms
+        answer = ask(store)
+        self._silent.pop(endpoint, None)
+        return answer
+
+    def _put_last(self, failures: Mapping[str, QueryError], *, others_answer: bool) -> None:
         self._order = tuple(sorted(self._order, key=failures.__contains__))
+        if not others_answer:
+            self._silent.clear()
+            return
+        now_ms = self._clock.now_ms()
+        for endpoint, failure in failures.items():
+            if now_ms >= self._silent.get(endpoint, 0) and not isinstance(failure, RefusedError):
+                self._silent[endpoint] = now_ms + SILENT_MS
 
     def close(self) -> None:
         """Release the connections."""

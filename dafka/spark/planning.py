@@ -35,7 +35,7 @@ from dafka.query.cluster_client import ClusterClient
 from dafka.spark.bounds import Bound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from typing import Self
 
     from dafka.cluster import Cluster
@@ -357,9 +357,20 @@ class RangeReader:
             sequences[partition] = kept.stop if found is None else found
         return Bound(bound.latest, sequences=sequences)
 
-    def prefer(self, number: int) -> None:
-        """Read from another store first than those with other numbers do, as far as there are."""
-        servers = self._cluster.stores
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """The query ports of stores that have not answered lately, though others have."""
+        return self._stores.silent
+
+    def prefer(self, number: int, silent: Collection[str] = ()) -> None:
+        """Read from another store first than those with other numbers do, as far as there are.
+
+        Args:
+            number: Which.
+            silent: Stores that have not answered somebody else.
+        """
+        servers = [one for one in self._cluster.stores if one not in silent]
+        servers = servers or list(self._cluster.stores)
         self._stores.prefer(servers[number % len(servers)])
 
     def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
@@ -474,7 +485,7 @@ def _ranges(topic: str | None, store: StoreClient) -> dict[Partition, range]:
     return store.ranges(topic)
 
 
-def patiently(cluster: Cluster, ask: Callable[[RangeReader], T], clock: Clock = CLOCK) -> T:
+def patiently(stores: RangeReader, ask: Callable[[RangeReader], T], clock: Clock = CLOCK) -> T:
     """Ask a cluster's stores, again and again where none answers: for the driver.
 
     Raises:
@@ -483,8 +494,7 @@ def patiently(cluster: Cluster, ask: Callable[[RangeReader], T], clock: Clock = 
     deadline = clock.seconds() + PATIENCE_S
     while True:
         try:
-            with RangeReader(cluster) as stores:
-                return ask(stores)
+            return ask(stores)
         except QueryError:
             if clock.seconds() > deadline:
                 raise

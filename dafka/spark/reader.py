@@ -48,11 +48,17 @@ if TYPE_CHECKING:
 
 
 class Task(InputPartition):
-    """What one task reads."""
+    """What one task reads.
 
-    def __init__(self, ranges: TaskRanges) -> None:
+    Args:
+        ranges: Of it.
+        silent: Query ports of stores that did not answer who planned it.
+    """
+
+    def __init__(self, ranges: TaskRanges, silent: tuple[str, ...] = ()) -> None:
         super().__init__(ranges)
         self.ranges = ranges
+        self.silent = silent
 
 
 class BatchReader(DataSourceReader):
@@ -75,7 +81,8 @@ class BatchReader(DataSourceReader):
         """
         with RangeReader(self._options.cluster.open()) as stores:
             ranges = self.planned(stores)
-        return [Task(task) for task in self._rows.deal(ranges, self._options)]
+            silent = stores.silent
+        return [Task(task, silent) for task in self._rows.deal(ranges, self._options)]
 
     def planned(self, stores: RangeReader) -> list[Range]:
         """The ranges to read; see `planned`."""
@@ -85,7 +92,7 @@ class BatchReader(DataSourceReader):
         """Yield the rows of a task; see `RowReader.read`."""
         # Where nothing is planned Spark makes up an empty partition of its own.
         if isinstance(partition, Task):
-            yield from self._rows.read(partition.ranges, self._options)
+            yield from self._rows.read(partition.ranges, self._options, partition.silent)
 
 
 def planned(stores: RangeReader, options: SourceOptions) -> list[Range]:
@@ -217,6 +224,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         took nobody knows."""
         self._last: dict[Partition, range] | None = None
         """What there was when a run over everything available began."""
+        self._stores: RangeReader | None = None
+        """The driver's, for all micro-batches: it knows who does not answer."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Connections do not travel to executors."""
+        return {**self.__dict__, "_stores": None}
+
+    def stop(self) -> None:
+        """The query has ended."""
+        if self._stores is not None:
+            self._stores.close()
+            self._stores = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's name, and so below)
         """Before everything; where that is, the first micro-batch settles."""
@@ -258,12 +277,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = Progress.of_json(start).ranges_to(until)
         tasks_min, records_per_task = until.deal
         dealing = replace(self._options, tasks_min=tasks_min, records_per_task=records_per_task)
-        return [Task(task) for task in self._rows.deal(ranges, dealing)]
+        silent = () if self._stores is None else self._stores.silent
+        return [Task(task, silent) for task in self._rows.deal(ranges, dealing)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task; see `RowReader.read`."""
         assert isinstance(partition, Task)
-        yield from self._rows.read(partition.ranges, self._options)
+        yield from self._rows.read(partition.ranges, self._options, partition.silent)
 
     def _waits_for_more(self, progress: Progress, following: Progress) -> bool:
         """Whether there is less than a micro-batch is to have, and that may still come."""
@@ -307,4 +327,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return following.without(read, self._forgotten_max)
 
     def _patiently(self, ask: Callable[[RangeReader], T]) -> T:
-        return patiently(self._options.cluster.open(), ask)
+        if self._stores is None:
+            self._stores = RangeReader(self._options.cluster.open())
+        return patiently(self._stores, ask)

@@ -178,7 +178,9 @@ def check_tasks(cluster: Cluster, query: str, run: int, tasks: int, topic: str) 
         Partition(topic, address_for(cluster, query, task)): task
         for task in range(tasks, tasks + BEYOND_MAX)
     }
-    for partition, written in patiently(cluster, lambda stores: _runs(stores, topic, logs)).items():
+    with RangeReader(cluster) as stores:
+        found = patiently(stores, lambda stores: _runs(stores, topic, logs))
+    for partition, written in found.items():
         if written == run:
             raise RepeatedError(
                 f"task {logs[partition]} wrote to {partition} in run {run}, which had only {tasks} "

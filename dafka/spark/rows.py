@@ -31,7 +31,7 @@ from dafka.spark.planning import DataLossError, RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Collection, Generator, Iterable, Iterator
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
@@ -89,8 +89,15 @@ class RowReader(Protocol):
     def deal(self, ranges: Iterable[Range], options: SourceOptions) -> list[TaskRanges]:
         """Deal ranges to tasks; depends on its arguments alone."""
 
-    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: TaskRanges, options: SourceOptions, silent: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """Yield a task's rows: exactly those of its ranges, or an error.
+
+        Args:
+            ranges: Of the task.
+            options: Of the source.
+            silent: Stores that did not answer who planned it: others are asked first.
 
         Raises:
             DataLossError: A part is not there any more.
@@ -113,9 +120,11 @@ class RecordRows:
         """Tasks of equal size; see `RowReader`."""
         return dealt(ranges, options.records_per_task, options.tasks_min)
 
-    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: TaskRanges, options: SourceOptions, silent: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`."""
-        for wanted, batches in ahead(_pages(ranges, options)):
+        for wanted, batches in ahead(_pages(ranges, options, silent)):
             for page in _parsed(batches, fail_on_data_loss=options.fail_on_data_loss):
                 yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
 
@@ -128,9 +137,11 @@ class BatchRows:
         """Each range whole; see `RowReader`."""
         return dealt_whole(ranges, options.records_per_task, options.tasks_min)
 
-    def read(self, ranges: TaskRanges, options: SourceOptions) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: TaskRanges, options: SourceOptions, silent: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`. Batches are cut at the ends of a range."""
-        for wanted, batches in ahead(_pages(ranges, options)):
+        for wanted, batches in ahead(_pages(ranges, options, silent)):
             yield _batch_table([cut(batch, wanted.start, wanted.end) for batch in batches])
 
 
@@ -147,11 +158,11 @@ def ahead(items: Generator[T, None, None]) -> Iterator[T]:
 
 
 def _pages(
-    ranges: TaskRanges, options: SourceOptions
+    ranges: TaskRanges, options: SourceOptions, silent: Collection[str]
 ) -> Generator[tuple[Range, list[Batch]], None, None]:
     with RangeReader(options.cluster.open()) as stores:
         # Tasks go to all stores alike, each to one: what it asks for next is in that one's cache.
-        stores.prefer(crc32(repr(ranges[0]).encode()))
+        stores.prefer(crc32(repr(ranges[0]).encode()), silent)
         for wanted in ranges:
             for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
                 yield wanted, batches

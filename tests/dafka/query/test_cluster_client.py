@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 
 from dafka.cluster import Cluster
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import MisuseError, QueryError, RefusedError
+from dafka.process.clock import Clock
 from dafka.query import cluster_client
-from dafka.query.cluster_client import ClusterClient
+from dafka.query.client import ANSWER_TIMEOUT_MS
+from dafka.query.cluster_client import IMPATIENT_MS, SILENT_MS, ClusterClient
 
 
 class FakeStore:
@@ -31,7 +33,7 @@ class FakeStore:
 def ask(monkeypatch):
     """A function that makes a client of stores with these names."""
     monkeypatch.setattr(cluster_client, "StoreClient", FakeStore)
-    return lambda *stores: ClusterClient(Cluster(stores=stores))
+    return lambda *stores, **more: ClusterClient(Cluster(stores=stores), **more)
 
 
 def value(store):
@@ -76,6 +78,58 @@ def test_who_may_have_it_and_did_not_answer_is_asked_last_from_then_on(ask):
     stores = ask("dead-1", "live-0", "live-3")
     assert [stores.first_with(positive) for _ in range(3)] == [3, 3, 3]
     assert [stores.store(one).asked for one in ("dead-1", "live-0", "live-3")] == [1, 3, 3]
+
+
+class TestWhoDoesNotAnswer:
+    @pytest.fixture
+    def now(self):
+        return [0]
+
+    @pytest.fixture
+    def stores(self, ask, now):
+        return ask("dead-1", "live-2", clock=Clock(now_ms=lambda: now[0]))
+
+    def test_it_is_not_waited_for_long_while_others_do(self, stores, now):
+        assert (stores.all(value).given, stores.silent) == ({"live-2": 2}, ("dead-1",))
+        dead = stores.store("dead-1")
+        assert dead.timeout_ms == ANSWER_TIMEOUT_MS
+        now[0] = SILENT_MS - 1
+        stores.all(value)
+        assert (dead.asked, dead.timeout_ms) == (2, IMPATIENT_MS)
+        assert stores.store("live-2").timeout_ms == ANSWER_TIMEOUT_MS
+
+    def test_it_has_its_time_again_later_and_when_it_answers(self, stores, now):
+        stores.all(value)
+        dead = stores.store("dead-1")
+        now[0] = SILENT_MS
+        assert stores.silent == ()
+        stores.all(value)
+        assert dead.timeout_ms == ANSWER_TIMEOUT_MS
+        dead.endpoint = "live-1"
+        stores.all(value)
+        stores.all(value)
+        assert (dead.timeout_ms, stores.silent) == (ANSWER_TIMEOUT_MS, ())
+
+    def test_it_has_its_time_where_nobody_answers(self, stores):
+        stores.all(value)
+        stores.store("live-2").endpoint = "dead-2"
+        for _ in range(2):
+            assert stores.all(value).given == {}
+        assert stores.silent == ()
+        assert stores.store("dead-1").timeout_ms == ANSWER_TIMEOUT_MS
+
+    def test_who_refuses_has_answered(self, stores):
+        def refused(store):
+            raise RefusedError("no")
+
+        stores.all(lambda store: refused(store) if store.endpoint == "dead-1" else 1)
+        assert stores.silent == ()
+
+    def test_of_a_short_time_none_is_made_longer(self, ask):
+        stores = ask("dead-1", "live-2", timeout_ms=100)
+        for _ in range(2):
+            stores.all(value)
+        assert stores.store("dead-1").timeout_ms == 100
 
 
 def test_the_best_of_all(ask):

@@ -11,6 +11,7 @@ from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError
 from dafka.model import Partition
 from dafka.process.clock import Clock
+from dafka.records.batch import values_of
 from dafka.spark.bounds import Bound, TopicSelection
 from dafka.spark.planning import (
     PATIENCE_S,
@@ -311,6 +312,19 @@ def test_that_a_topic_was_deleted_is_said(serve, make_batch):
         assert list(stores.pages(Range(ORDERS, 0, 3), fail_on_data_loss=False)) == []
 
 
+def test_tasks_read_from_stores_that_answer_first(serve, make_batch, silent):
+    first, second = serve(make_batch([b"1"])), serve(make_batch([b"2"]))
+    with RangeReader(Cluster(stores=[silent, first.endpoint, second.endpoint])) as stores:
+        assert stores.silent == ()
+        stores.there(EVERYTHING)
+        assert stores.silent == (silent,)
+        for number, value in enumerate([b"1", b"2", b"1"]):
+            stores.prefer(number, stores.silent)
+            (page,) = stores.pages(Range(ORDERS, 0, 1))
+            assert values_of(page[0]) == [value]
+        stores.prefer(0, (silent, first.endpoint, second.endpoint))
+
+
 def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent):
     port = serve(make_batch([b"1"]))
     asked = []
@@ -322,10 +336,11 @@ def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent):
 
     slept = []
     clock = Clock(seconds=lambda: sum(slept), sleep=slept.append)
-    assert patiently(Cluster(stores=port.endpoint), ask, clock) == {ORDERS: range(1)}
+    with RangeReader(Cluster(stores=port.endpoint)) as stores:
+        assert patiently(stores, ask, clock) == {ORDERS: range(1)}
     assert (len(asked), len(slept)) == (2, 1)
-    with pytest.raises(QueryError, match=silent):
-        patiently(Cluster(stores=silent), lambda stores: stores.there(EVERYTHING), clock)
+    with RangeReader(Cluster(stores=silent)) as stores, pytest.raises(QueryError, match=silent):
+        patiently(stores, lambda stores: stores.there(EVERYTHING), clock)
     assert PATIENCE_S < sum(slept) < 2 * PATIENCE_S
 
 

@@ -230,6 +230,23 @@ EVERYTHING = ReadAllAvailable()
 ORDERS = Partition("orders", "AB" * 16)
 
 
+@pytest.fixture(autouse=True)
+def streams():
+    """Those that a test began; they end with it, as Spark ends them with their query."""
+    yield STREAMS
+    while STREAMS:
+        STREAMS.pop().stop()
+
+
+STREAMS = []
+
+
+def begun(*arguments):
+    """A stream that ends with the test."""
+    STREAMS.append(StreamReader(*arguments))
+    return STREAMS[-1]
+
+
 def stream_of(port, forgotten_max=SPARK_FORGOTTEN_MAX, clock=CLOCK, **options):
     """A stream from the first record on, unless options say otherwise."""
     given = {
@@ -240,7 +257,25 @@ def stream_of(port, forgotten_max=SPARK_FORGOTTEN_MAX, clock=CLOCK, **options):
     if not any(name.startswith("starting") for name in options):
         given["startingOffsets"] = "earliest"
     checked = source_options(given, stream=True)
-    return StreamReader(checked, RecordRows(("value",)), forgotten_max, clock)
+    return begun(checked, RecordRows(("value",)), forgotten_max, clock)
+
+
+def test_a_store_that_does_not_answer_costs_its_time_once_and_tasks_hear_of_it(
+    silent, stream_port, make_batch
+):
+    given = {"servers": f"{silent},{stream_port.endpoint}", "subscribe": "orders"}
+    given["startingOffsets"] = "earliest"
+    stream = begun(source_options(given, stream=True), RecordRows(("value",)))
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    (task,) = pickle.loads(pickle.dumps(stream.partitions(start, first)))
+    assert task.silent == (silent,)
+    assert pickle.loads(pickle.dumps(stream)).partitions(start, first)[0].silent == ()
+    assert len(values(stream, start, first)) == 3
+    stream.stop()
+    assert stream.latestOffset(first, EVERYTHING) == first
+    stream.stop()
+    stream.stop()
 
 
 def travelled(offset):
@@ -287,7 +322,7 @@ def test_a_time_is_where_the_stream_begins_not_where_it_goes_on(serve, make_batc
 
 def test_a_stream_begins_with_what_comes_from_now_on(stream_port, make_batch):
     given = {"servers": stream_port.endpoint, "subscribe": "orders"}
-    stream = StreamReader(source_options(given, stream=True), RecordRows(("value",)))
+    stream = begun(source_options(given, stream=True), RecordRows(("value",)))
     start = stream.initialOffset()
     first = travelled(stream.latestOffset(start, EVERYTHING))
     assert values(stream, start, first) == []
