@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import NotStoredError, QueryError
 from dafka.node.producer import Producer
+from dafka.process.clock import CLOCK
 from dafka.process.unreadable import pass_over
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.model import Partition
+    from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.schemas.state import State
     from dafka.transport.request import ConnectClient
@@ -67,6 +69,7 @@ class SchemaLog:
         cluster: Which, with all of its stores; its mesh is joined when there is something to write.
         connect: Makes the connections to stores.
         produce: Joins the mesh, given how many stores have to have what is written.
+        clock: What time it is.
 
     Raises:
         MisuseError: An endpoint cannot be used.
@@ -77,13 +80,14 @@ class SchemaLog:
         cluster: Cluster,
         connect: ConnectClient = QueryClient,
         produce: Callable[[Cluster, int], EntryProducer] = _producer,
+        clock: Clock = CLOCK,
     ) -> None:
         self._cluster = cluster
         self._produce = produce
         self.majority = len(cluster.stores) // 2 + 1
         """How many stores are more than half."""
         self._producer: EntryProducer | None = None
-        self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS, connect)
+        self._stores = ClusterClient(cluster, LOOK_TIMEOUT_MS, connect, clock)
         self._read: dict[str, dict[Partition, int]] = {store: {} for store in cluster.stores}
         self.strangers = 0
         """Records that are none of a registry's, passed over."""

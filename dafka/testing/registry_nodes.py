@@ -16,6 +16,7 @@ from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError, RegistryError
 from dafka.model import Partition
 from dafka.node.delivery import not_stored
+from dafka.process.clock import Clock
 from dafka.schemas import rulings
 from dafka.schemas.entries import TOPIC, Primary, PrimaryKey, Schema, SchemaEntry, Stamp
 from dafka.schemas.schema_log import SchemaLog
@@ -298,7 +299,8 @@ class SimRegistry:
         world.after(world.delay_ms(), arrive)
 
     def _log(self) -> SchemaLog:
-        return SchemaLog(Cluster(stores=tuple(self._stores)), self._connect, self._produce)
+        clock = Clock(now_ms=lambda: self.world.now_ms)
+        return SchemaLog(Cluster(stores=tuple(self._stores)), self._connect, self._produce, clock)
 
     def _connect(self, endpoint: str, _credentials: Credentials | None) -> WaitingClient:
         return WaitingClient(self, self._stores[endpoint])
