@@ -26,6 +26,7 @@ from dafka.schemas.service import Service
 from dafka.spark.columns import TYPES, all_columns, record_batch
 from dafka.spark.confluent import from_confluent_avro, to_confluent_avro
 from dafka.spark.parsing import parsed
+from dafka.spark.planning import Range
 from dafka.spark.session import open_session
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.spark import register
@@ -77,7 +78,9 @@ class _MadeUpReader(DataSourceReader):
     def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
         columns = [name for name in TYPES if name != "headers"]
         partition, batches = _partition_batches(0, 10 * BATCH_RECORDS, 100)
-        table = record_batch(parsed(batches), partition, columns, 0, 10 * BATCH_RECORDS)
+        table = record_batch(
+            parsed(batches), [Range(partition, 0, 10 * BATCH_RECORDS)] * len(batches), columns
+        )
         for _ in range(self._rows // PARTITIONS // table.num_rows):
             yield table
 

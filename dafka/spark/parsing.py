@@ -58,9 +58,10 @@ class Headers(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some consecutive records of one partition, as arrays with an element for each.
+    """The records of some batches, as arrays with an element for each.
 
     Attributes:
+        batch: The number of its batch, for each record.
         octets: The batches, expanded, one after the other; spans point into it.
         sequence: Of each record, and so on for the others.
         timestamp_ms: Milliseconds since 1970.
@@ -72,6 +73,7 @@ class Page(NamedTuple):
         origin: From the envelope of its batch.
     """
 
+    batch: Integers
     octets: bytes
     sequence: Integers
     timestamp_ms: Integers
@@ -84,7 +86,7 @@ class Page(NamedTuple):
 
 
 def parsed(batches: Sequence[Batch]) -> Page:
-    """Read consecutive batches of one partition; their checksums are verified.
+    """Read batches, of one partition or several; their checksums are verified.
 
     Raises:
         RecordError: A batch is damaged, its records are not what its header says, or together the
@@ -163,8 +165,8 @@ def _fields(
 ) -> Page:
     counts = np.array([batch.count for batch in batches])
     envelopes = [unpack(batch.content) or FRESH for batch in batches]
-    sequence = np.arange(batches[0].sequence, batches[0].sequence + len(begins))
-    first = np.repeat(np.array([batch.sequence for batch in batches]), counts)
+    number = np.repeat(np.arange(len(batches)), counts)
+    within = np.arange(len(begins)) - np.repeat(np.cumsum(counts) - counts, counts)
     record_end = np.full(len(begins), len(octets))
     length, at = varints(data, begins, record_end)
     record_end = at + length
@@ -176,11 +178,12 @@ def _fields(
     key, at = _span(data, at, record_end)
     value, at = _span(data, at, record_end)
     header_count, at = varints(data, at, record_end)
-    if (offset != sequence - first).any():
+    if (offset != within).any():
         raise RecordError("batch records")
     return Page(
+        batch=number,
         octets=octets,
-        sequence=sequence,
+        sequence=np.array([batch.sequence for batch in batches])[number] + within,
         timestamp_ms=_timestamps(headers, counts, delta_ms),
         timestamp_type=np.repeat(
             np.array([int(header.log_append_time) for header in headers], np.int32), counts
