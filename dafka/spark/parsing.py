@@ -35,6 +35,9 @@ _ALIKE = 8
 """Records of one size after which more of them are looked for at once: a look costs as much as
 stepping over some dozens."""
 
+_FEW = 64
+"""Of a batch with no more records each is stepped over."""
+
 
 class Spans(NamedTuple):
     """Where one field of each record stands; a length below 0 is a null."""
@@ -101,14 +104,22 @@ def parsed(batches: Sequence[Batch]) -> Page:
     octets = b"".join(contents)
     data = np.frombuffer(octets, np.uint8)
     starts: list[Integers] = []
+    stepped: list[int] = []
     base = 0
     for batch, header, content in zip(batches, headers, contents, strict=True):
         end = base + len(content)
-        begins = _beginnings(octets, data, base + RECORDS_FROM, end)
+        begins: Integers | list[int]
+        if batch.count <= _FEW:  # an array for each of many small batches is dear
+            begins = _stepped(octets, base + RECORDS_FROM, end)
+            stepped += begins
+        else:
+            begins = _beginnings(octets, data, base + RECORDS_FROM, end)
+            starts += (np.array(stepped, np.int64), begins)
+            stepped = []
         if not header.records == batch.count == len(begins):
             raise RecordError("batch records")
-        starts.append(begins)
         base = end
+    starts.append(np.array(stepped, np.int64))
     return _fields(octets, data, np.concatenate(starts), batches, headers)
 
 
@@ -240,6 +251,23 @@ def _beginnings(octets: bytes, data: Octets, at: int, end: int) -> Integers:
         raise RecordError("batch records")
     parts.append(np.array(begins, np.int64))
     return np.concatenate(parts)
+
+
+def _stepped(octets: bytes, at: int, end: int) -> list[int]:
+    """The same, of a few records."""
+    begins: list[int] = []
+    while at < end:
+        begins.append(at)
+        length = octets[at]
+        if length < 128:
+            at += 1 + (length >> 1)
+        elif at + 1 < end and octets[at + 1] < 128:
+            at += 2 + ((length & 127 | octets[at + 1] << 7) >> 1)
+        else:
+            at += _size(octets, at, end)
+    if at != end:
+        raise RecordError("batch records")
+    return begins
 
 
 def _size(octets: bytes, at: int, end: int) -> int:
