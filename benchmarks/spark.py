@@ -25,7 +25,11 @@ from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
 from dafka.spark.columns import TYPES, all_columns, record_batch
 from dafka.spark.confluent import from_confluent_avro, to_confluent_avro
+from dafka.spark.options import source_options
 from dafka.spark.parsing import parsed
+from dafka.spark.planning import Range
+from dafka.spark.reader import BatchReader
+from dafka.spark.rows import RecordRows
 from dafka.spark.session import open_session
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.spark import register
@@ -46,6 +50,7 @@ READ = "Spark batch read, 100 B"
 PARTITIONS = 4
 BATCH_RECORDS = 1_000
 MICRO_BATCH = 1_000_000
+TASK_RECORDS = 100_000
 _SMALL_MICRO_BATCHES = 20
 """Of a few records each, to see what a micro-batch costs by itself."""
 
@@ -77,27 +82,29 @@ class _MadeUpReader(DataSourceReader):
     def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
         columns = [name for name in TYPES if name != "headers"]
         partition, batches = _partition_batches(0, 10 * BATCH_RECORDS, 100)
-        table = record_batch(parsed(batches), partition, columns, 0, 10 * BATCH_RECORDS)
+        table = record_batch(
+            parsed(batches), [Range(partition, 0, 10 * BATCH_RECORDS)] * len(batches), columns
+        )
         for _ in range(self._rows // PARTITIONS // table.num_rows):
             yield table
 
 
 def _partition_batches(number: int, records: int, size: int) -> tuple[Partition, list[Batch]]:
     """A partition's batches; they share their octets but for the place."""
+    count = min(records, BATCH_RECORDS)
     builder = BatchBuilder(1 << 24)
-    builder.extend(1_700_000_000_000, [bytes(size)] * BATCH_RECORDS, 0)
+    builder.extend(1_700_000_000_000, [bytes(size)] * count, 0)
     built = builder.build()
     partition = Partition("bench", f"{number:032X}")
     return partition, [
-        Batch(partition, first, BATCH_RECORDS, enclosed(built, first))
-        for first in range(0, records, BATCH_RECORDS)
+        Batch(partition, first, count, enclosed(built, first)) for first in range(0, records, count)
     ]
 
 
-def _filled(directory: Path, records: int) -> None:
+def _filled(directory: Path, records: int, partitions: int = PARTITIONS) -> None:
     log = LmdbLog(directory, durability=Durability.OS)
-    for number in range(PARTITIONS):
-        _, batches = _partition_batches(number, records // PARTITIONS, 100)
+    for number in range(partitions):
+        _, batches = _partition_batches(number, records // partitions, 100)
         for first in range(0, len(batches), 100):
             log.append(batches[first : first + 100])
     log.close()
@@ -250,6 +257,27 @@ def _schemas(pipe: Connection, records: int) -> None:
         spark.stop()
 
 
+def _task_us(partitions: int) -> float:
+    """What a task spends on a row of so many partitions, in microseconds of CPU."""
+    with scratch() as data, ExitStack() as stack:
+        _filled(Path(data), TASK_RECORDS, partitions)
+        first = free_ports(3)
+        query = f"tcp://127.0.0.1:{first + 2}"
+        server = Worker(_serve, f"tcp://127.0.0.1:{first}", query, str(data))
+        stack.callback(server.end)
+        server.hear()
+        options = source_options({"servers": query, "subscribe": "bench"}, stream=False)
+        reader = BatchReader(options, RecordRows(tuple(all_columns(headers=False).fieldNames())))
+        tasks = reader.partitions()
+        spent = []
+        for _ in range(3):
+            began, rows = time.process_time(), 0
+            for task in tasks:
+                rows += sum(table.num_rows for table in reader.read(task))
+            spent.append((time.process_time() - began) / rows * 1e6)
+        return min(spent)
+
+
 def _near_the_end(records: int) -> str:
     last = records // PARTITIONS
     first = last - 20 * _SMALL_MICRO_BATCHES // PARTITIONS
@@ -285,6 +313,9 @@ def spark(results: Results, records: int) -> None:
         results.add("Spark micro-batch of 20 rows", "ms", overhead_ms)
         results.add("Spark link, 100 B", "records/s", copied_warm)
         results.add("Spark link, 100 B, with the start of its workers", "records/s", copied)
+    for partitions in (10, 1_000, 10_000):
+        name = f"Spark task, {TASK_RECORDS:,} records of {partitions:,} partitions"
+        results.add(name, "us CPU/row", _task_us(partitions))
     read, written = _measured(_schemas, records)
     results.add("Spark, Avro values of ten fields made", "rows/s", written)
     results.add("Spark, Avro values of ten fields read", "rows/s", read)

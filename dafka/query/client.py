@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import CommitError, QueryError, RefusedError, WireError
@@ -236,15 +237,20 @@ class StoreClient:
         return [Batch(partition, *batch) for batch in page.batches]
 
     def read_each(
-        self, spans: Mapping[Partition, range], bytes_max: int
+        self, spans: Mapping[Partition, range], bytes_max: int, all_bytes_max: float = inf
     ) -> dict[Partition, list[Batch]]:
         """Return for each partition what `read` returns of a span.
 
         For many partitions in which there is little: hundreds are read with one question.
+
+        Args:
+            spans: What to read.
+            bytes_max: Of one of them, if that is more than a batch.
+            all_bytes_max: Of all of them: once so many have come, no others are asked for.
         """
         wanted = list(spans.items())
         found: dict[Partition, list[Batch]] = {}
-        while len(found) < len(wanted):
+        while len(found) < len(wanted) and all_bytes_max > 0:
             asked = wanted[len(found) : len(found) + READ_SPANS_MAX]
             question = messages.ReadsRequest(_spans(asked), bytes_max)
             pages = self._ask(question, messages.ReadsResponse).pages
@@ -252,6 +258,7 @@ class StoreClient:
                 raise self._error("answered with other batches than asked for")
             for (partition, _), page in zip(asked, pages, strict=False):
                 found[partition] = [Batch(partition, *batch) for batch in page]
+                all_bytes_max -= sum(len(content) for _, _, content in page)
         return found
 
     def scan(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.spark.parsing import Page
+    from dafka.spark.planning import Range
 
 HEADERS = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])
@@ -136,17 +137,27 @@ def check_rows(schema: StructType, *, topic: str | None) -> None:
         raise MisuseError("a column 'topic' or the option 'topic' is needed")
 
 
-def record_batch(
-    page: Page, partition: Partition, columns: Sequence[str], start: int, end: int
-) -> pa.RecordBatch:
-    """Return the records of a page from sequence `start` to below `end` as columns."""
-    first, count = int(page.sequence[0]), len(page.sequence)
-    begin = min(max(0, start - first), count)
-    rows = slice(begin, min(max(begin, end - first), count))
-    return pa.RecordBatch.from_arrays(
-        [_COLUMNS[name](page, partition, rows) for name in columns],
+def record_batch(page: Page, wanted: Sequence[Range], columns: Sequence[str]) -> pa.RecordBatch:
+    """Return the records of a page that were asked for, as columns.
+
+    Args:
+        page: Batches of one partition follow each other.
+        wanted: For each of its batches, the range it was read for.
+        columns: Which.
+    """
+    rows, keep = slice(0, len(page.sequence)), None
+    if wanted[0] == wanted[-1]:
+        begin, end = np.searchsorted(page.sequence, wanted[0][1:])
+        rows = slice(int(begin), max(int(begin), int(end)))
+    else:
+        starts, ends = np.array([one[1:] for one in wanted]).T
+        keep = (page.sequence >= starts[page.batch]) & (page.sequence < ends[page.batch])
+    partitions = [one.partition for one in wanted]
+    found = pa.RecordBatch.from_arrays(
+        [_COLUMNS[name](page, partitions, rows) for name in columns],
         schema=pa.schema([(name, _ARROW[name]) for name in columns]),
     )
+    return found if keep is None or keep.all() else found.filter(pa.array(keep))
 
 
 def shown(name: str) -> str:
@@ -154,8 +165,11 @@ def shown(name: str) -> str:
     return octets_of(name).decode("utf-8", "replace")
 
 
-def _repeated(name: str, page: Page, rows: slice) -> pa.Array:
-    return pa.repeat(pa.scalar(shown(name)), len(page.sequence[rows]))
+def _named(names: Sequence[str], page: Page, rows: slice) -> pa.Array:
+    """Of each record the name that its batch has."""
+    if names[0] == names[-1] and len(set(names)) == 1:
+        return pa.repeat(pa.scalar(shown(names[0])), len(page.sequence[rows]))
+    return pa.array(list(map(shown, names))).take(pa.array(page.batch[rows]))
 
 
 def _timestamps(page: Page, rows: slice) -> pa.Array:
@@ -179,11 +193,11 @@ def _stretches(page: Page, spans: Spans, rows: slice) -> pa.Array:
     return stretches(page.octets, Spans(spans.at[rows], spans.length[rows]))
 
 
-_COLUMNS: dict[str, Callable[[Page, Partition, slice], pa.Array]] = {
+_COLUMNS: dict[str, Callable[[Page, Sequence[Partition], slice], pa.Array]] = {
     "key": lambda page, _, rows: _stretches(page, page.key, rows),
     "value": lambda page, _, rows: _stretches(page, page.value, rows),
-    "topic": lambda page, partition, rows: _repeated(partition.topic, page, rows),
-    "partition": lambda page, partition, rows: _repeated(partition.address, page, rows),
+    "topic": lambda page, of, rows: _named([one.topic for one in of], page, rows),
+    "partition": lambda page, of, rows: _named([one.address for one in of], page, rows),
     "offset": lambda page, _, rows: pa.array(page.sequence[rows]),
     "timestamp": lambda page, _, rows: _timestamps(page, rows),
     "timestampType": lambda page, _, rows: pa.array(page.timestamp_type[rows]),

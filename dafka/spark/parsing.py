@@ -35,6 +35,9 @@ _ALIKE = 8
 """Records of one size after which more of them are looked for at once: a look costs as much as
 stepping over some dozens."""
 
+_FEW = 64
+"""Of a batch with no more records each is stepped over."""
+
 
 class Spans(NamedTuple):
     """Where one field of each record stands; a length below 0 is a null."""
@@ -58,9 +61,10 @@ class Headers(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Some consecutive records of one partition, as arrays with an element for each.
+    """The records of some batches, as arrays with an element for each.
 
     Attributes:
+        batch: The number of its batch, for each record.
         octets: The batches, expanded, one after the other; spans point into it.
         sequence: Of each record, and so on for the others.
         timestamp_ms: Milliseconds since 1970.
@@ -72,6 +76,7 @@ class Page(NamedTuple):
         origin: From the envelope of its batch.
     """
 
+    batch: Integers
     octets: bytes
     sequence: Integers
     timestamp_ms: Integers
@@ -84,7 +89,7 @@ class Page(NamedTuple):
 
 
 def parsed(batches: Sequence[Batch]) -> Page:
-    """Read consecutive batches of one partition; their checksums are verified.
+    """Read batches, of one partition or several; their checksums are verified.
 
     Raises:
         RecordError: A batch is damaged, its records are not what its header says, or together the
@@ -99,14 +104,22 @@ def parsed(batches: Sequence[Batch]) -> Page:
     octets = b"".join(contents)
     data = np.frombuffer(octets, np.uint8)
     starts: list[Integers] = []
+    stepped: list[int] = []
     base = 0
     for batch, header, content in zip(batches, headers, contents, strict=True):
         end = base + len(content)
-        begins = _beginnings(octets, data, base + RECORDS_FROM, end)
+        begins: Integers | list[int]
+        if batch.count <= _FEW:  # an array for each of many small batches is dear
+            begins = _stepped(octets, base + RECORDS_FROM, end)
+            stepped += begins
+        else:
+            begins = _beginnings(octets, data, base + RECORDS_FROM, end)
+            starts += (np.array(stepped, np.int64), begins)
+            stepped = []
         if not header.records == batch.count == len(begins):
             raise RecordError("batch records")
-        starts.append(begins)
         base = end
+    starts.append(np.array(stepped, np.int64))
     return _fields(octets, data, np.concatenate(starts), batches, headers)
 
 
@@ -163,8 +176,8 @@ def _fields(
 ) -> Page:
     counts = np.array([batch.count for batch in batches])
     envelopes = [unpack(batch.content) or FRESH for batch in batches]
-    sequence = np.arange(batches[0].sequence, batches[0].sequence + len(begins))
-    first = np.repeat(np.array([batch.sequence for batch in batches]), counts)
+    number = np.repeat(np.arange(len(batches)), counts)
+    within = np.arange(len(begins)) - np.repeat(np.cumsum(counts) - counts, counts)
     record_end = np.full(len(begins), len(octets))
     length, at = varints(data, begins, record_end)
     record_end = at + length
@@ -176,11 +189,12 @@ def _fields(
     key, at = _span(data, at, record_end)
     value, at = _span(data, at, record_end)
     header_count, at = varints(data, at, record_end)
-    if (offset != sequence - first).any():
+    if (offset != within).any():
         raise RecordError("batch records")
     return Page(
+        batch=number,
         octets=octets,
-        sequence=sequence,
+        sequence=np.array([batch.sequence for batch in batches])[number] + within,
         timestamp_ms=_timestamps(headers, counts, delta_ms),
         timestamp_type=np.repeat(
             np.array([int(header.log_append_time) for header in headers], np.int32), counts
@@ -237,6 +251,23 @@ def _beginnings(octets: bytes, data: Octets, at: int, end: int) -> Integers:
         raise RecordError("batch records")
     parts.append(np.array(begins, np.int64))
     return np.concatenate(parts)
+
+
+def _stepped(octets: bytes, at: int, end: int) -> list[int]:
+    """The same, of a few records."""
+    begins: list[int] = []
+    while at < end:
+        begins.append(at)
+        length = octets[at]
+        if length < 128:
+            at += 1 + (length >> 1)
+        elif at + 1 < end and octets[at + 1] < 128:
+            at += 2 + ((length & 127 | octets[at + 1] << 7) >> 1)
+        else:
+            at += _size(octets, at, end)
+    if at != end:
+        raise RecordError("batch records")
+    return begins
 
 
 def _size(octets: bytes, at: int, end: int) -> int:

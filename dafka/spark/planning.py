@@ -29,6 +29,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dafka.errors import MisuseError, QueryError
+from dafka.limits import READ_BYTES_MAX, READ_SPANS_MAX
 from dafka.model import Partition
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
@@ -62,6 +63,33 @@ class Range(NamedTuple):
 
 
 TaskRanges = tuple[Range, ...]
+
+Pieces = list[tuple[Range, "list[Batch]"]]
+"""Parts of ranges, with the batches that hold them."""
+
+SMALL_RECORDS = 1_000
+"""Ranges of no more records are read with others, by one question for all of them."""
+
+TOGETHER_RECORDS = 10_000
+"""So many records at most, of such ranges, are read with one question."""
+
+
+def together(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+    """Yield ranges in their order: large ones alone, small ones that follow each other as one."""
+    small: list[Range] = []
+    records = 0
+    for wanted in ranges:
+        fits = len(small) < READ_SPANS_MAX and records + wanted.records <= TOGETHER_RECORDS
+        if small and (wanted.records > SMALL_RECORDS or not fits):
+            yield small
+            small, records = [], 0
+        if wanted.records > SMALL_RECORDS:
+            yield [wanted]
+        else:
+            small.append(wanted)
+            records += wanted.records
+    if small:
+        yield small
 
 
 def dealt(ranges: Iterable[Range], records_max: int, tasks_min: int) -> list[TaskRanges]:
@@ -372,6 +400,44 @@ class RangeReader:
         servers = [one for one in self._cluster.stores if one not in silent]
         servers = servers or list(self._cluster.stores)
         self._stores.prefer(servers[number % len(servers)])
+
+    def pieces(
+        self, ranges: Iterable[Range], *, fail_on_data_loss: bool = True
+    ) -> Iterator[Pieces]:
+        """Yield the batches that hold ranges of different partitions; see `pages`.
+
+        Of many small ranges what one question brings comes together, what is left of them behind.
+        """
+        for group in together(ranges):
+            left = group
+            if len(group) > 1:
+                found = self._read_together(group)
+                if found:
+                    yield found
+                ends = {wanted.partition: batches[-1].end for wanted, batches in found}
+                left = [
+                    Range(one.partition, max(one.start, ends.get(one.partition, 0)), one.end)
+                    for one in group
+                ]
+            for wanted in left:
+                for batches in self.pages(wanted, fail_on_data_loss=fail_on_data_loss):
+                    yield [(wanted, batches)]
+
+    def _read_together(self, group: list[Range]) -> Pieces:
+        """The beginnings of some ranges, of those that the first store has that answers."""
+        spans = {one.partition: range(one.start, one.end) for one in group}
+        try:
+            found = self._stores.first(
+                lambda store: store.read_each(spans, READ_BYTES_MAX, READ_BYTES_MAX)
+            )
+        except QueryError:
+            return []  # who is asked for one after the other says why
+        held = ((one, found.get(one.partition)) for one in group)
+        return [
+            (one, batches)
+            for one, batches in held
+            if batches and batches[0].sequence <= one.start < batches[0].end
+        ]
 
     def pages(self, wanted: Range, *, fail_on_data_loss: bool = True) -> Iterator[list[Batch]]:
         """Yield the batches that hold a range, many at a time.

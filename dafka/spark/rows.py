@@ -31,12 +31,12 @@ from dafka.spark.planning import DataLossError, RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator
+    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
     from dafka.spark.parsing import Page
-    from dafka.spark.planning import Range, TaskRanges
+    from dafka.spark.planning import Pieces, Range, TaskRanges
 
 T = TypeVar("T")
 
@@ -124,9 +124,9 @@ class RecordRows:
         self, ranges: TaskRanges, options: SourceOptions, silent: Collection[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`."""
-        for wanted, batches in ahead(_pages(ranges, options, silent)):
-            for page in _parsed(batches, fail_on_data_loss=options.fail_on_data_loss):
-                yield record_batch(page, wanted.partition, self.columns, wanted.start, wanted.end)
+        for pieces in ahead(_pieces(ranges, options, silent)):
+            for page, wanted in _parsed(pieces, fail_on_data_loss=options.fail_on_data_loss):
+                yield record_batch(page, wanted, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +141,14 @@ class BatchRows:
         self, ranges: TaskRanges, options: SourceOptions, silent: Collection[str] = ()
     ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`. Batches are cut at the ends of a range."""
-        for wanted, batches in ahead(_pages(ranges, options, silent)):
-            yield _batch_table([cut(batch, wanted.start, wanted.end) for batch in batches])
+        for pieces in ahead(_pieces(ranges, options, silent)):
+            yield _batch_table(
+                [
+                    cut(batch, wanted.start, wanted.end)
+                    for wanted, batches in pieces
+                    for batch in batches
+                ]
+            )
 
 
 def ahead(items: Generator[T, None, None]) -> Iterator[T]:
@@ -157,31 +163,37 @@ def ahead(items: Generator[T, None, None]) -> Iterator[T]:
             wait([following])
 
 
-def _pages(
+def _pieces(
     ranges: TaskRanges, options: SourceOptions, silent: Collection[str]
-) -> Generator[tuple[Range, list[Batch]], None, None]:
+) -> Generator[Pieces, None, None]:
     with RangeReader(options.cluster.open()) as stores:
         # Tasks go to all stores alike, each to one: what it asks for next is in that one's cache.
         stores.prefer(crc32(repr(ranges[0]).encode()), silent)
-        for wanted in ranges:
-            for batches in stores.pages(wanted, fail_on_data_loss=options.fail_on_data_loss):
-                yield wanted, batches
+        yield from stores.pieces(ranges, fail_on_data_loss=options.fail_on_data_loss)
 
 
-def _parsed(batches: list[Batch], *, fail_on_data_loss: bool) -> Iterator[Page]:
-    """Yield the records of consecutive batches; what nobody can read is lost, like what is gone.
+def _parsed(pieces: Pieces, *, fail_on_data_loss: bool) -> Iterator[tuple[Page, Sequence[Range]]]:
+    """Yield the records of batches, and for each batch what of it is wanted.
+
+    What nobody can read is lost, like what is gone.
 
     Raises:
         DataLossError: Some cannot be read, and that is not to be passed over.
         RecordError: A batch is damaged.
     """
+    batches = [batch for _, some in pieces for batch in some]
     try:
-        yield parsed(batches)
+        yield parsed(batches), [wanted for wanted, some in pieces for _ in some]
     except RecordError as error:
-        if error.reason != "batch records":
+        if len(pieces) == 1 and error.reason != "batch records":
             raise
     else:
         return
+    if len(pieces) > 1:  # of each by itself it is known what is wrong
+        for piece in pieces:
+            yield from _parsed([piece], fail_on_data_loss=fail_on_data_loss)
+        return
+    ((wanted, _),) = pieces
     for batch in batches:
         readable = readable_part(batch)
         end = batch.sequence if readable is None else readable.end
@@ -194,7 +206,7 @@ def _parsed(batches: list[Batch], *, fail_on_data_loss: bool) -> Iterator[Page]:
         if end < batch.end:
             pass_over(batch, end)
         if readable is not None:
-            yield parsed([readable])
+            yield parsed([readable]), [wanted]
 
 
 def _batch_table(batches: list[Batch]) -> pa.RecordBatch:

@@ -251,6 +251,9 @@ def test_reading_many_partitions(serving, client):
     batches[ORDERS] = []
     assert client.read_each({**spans, ORDERS: range(5)}, 100) == batches
     assert client.read_each({}, 100) == {}
+    some = client.read_each(spans, 100, 100)
+    assert 0 < len(some) < len(spans)
+    assert some.items() <= batches.items()
 
 
 def test_scanning_more_than_one_answer_holds(serving, client):

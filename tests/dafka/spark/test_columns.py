@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.records.batch import records_of
-from dafka.records.envelope import Envelope
+from dafka.records.envelope import FRESH, Envelope
 from dafka.spark.columns import (
     HEADERS,
     TYPES,
@@ -19,6 +19,7 @@ from dafka.spark.columns import (
     record_batch,
 )
 from dafka.spark.parsing import parsed
+from dafka.spark.planning import Range
 from dafka.testing.strategies import batch_of, raw_records
 
 PARTITION = Partition("orders", "AB" * 16)
@@ -29,7 +30,8 @@ SHOWABLE = [name for name in TYPES if name != "timestamp"]
 
 
 def rows(batches, start, end, columns=SHOWABLE):
-    return record_batch(parsed(batches), batches[0].partition, columns, start, end).to_pylist()
+    wanted = [Range(batches[0].partition, start, end)] * len(batches)
+    return record_batch(parsed(batches), wanted, columns).to_pylist()
 
 
 @given(
@@ -61,12 +63,35 @@ def test_rows_are_the_records_from_start_to_end(groups, start, end):
     assert {(row["topic"], row["partition"]) for row in found} <= {PARTITION}
 
 
+SHORT = st.lists(raw_records, min_size=1, max_size=3)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(SHORT, min_size=1, max_size=3), st.integers(0, 4), st.integers(0, 9)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_rows_of_many_partitions_are_those_of_each(partitions):
+    batches, wanted, alone = [], [], []
+    for number, (groups, start, end) in enumerate(partitions):
+        partition, sequence, own = Partition(f"topic{number % 2}", f"{number:032X}"), 0, []
+        for group in groups:
+            own.append(batch_of(partition, sequence, group, FRESH))
+            sequence = own[-1].end
+        batches += own
+        wanted += [Range(partition, start, end)] * len(own)
+        alone += rows(own, start, end)
+    assert record_batch(parsed(batches), wanted, SHOWABLE).to_pylist() == alone
+
+
 def test_timestamps_are_microseconds_and_those_too_large_the_largest(make_batch):
     batch = make_batch([b"v"], timestamp_ms=1_700_000_000_123)
-    table = record_batch(parsed([batch]), PARTITION, ["timestamp"], 0, 1)
+    table = record_batch(parsed([batch]), [Range(PARTITION, 0, 1)], ["timestamp"])
     assert table["timestamp"].cast("int64").to_pylist() == [1_700_000_000_123_000]
     late = make_batch([b"v"], timestamp_ms=2**62)
-    table = record_batch(parsed([late]), PARTITION, ["timestamp"], 0, 1)
+    table = record_batch(parsed([late]), [Range(PARTITION, 0, 1)], ["timestamp"])
     assert table["timestamp"].cast("int64").to_pylist() == [(2**63 // 1_000 - 1) * 1_000]
 
 
@@ -81,7 +106,7 @@ def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
 
 
 def test_arrow_types_are_what_spark_expects(make_batch):
-    table = record_batch(parsed([make_batch([b"v"])]), PARTITION, list(TYPES), 0, 1)
+    table = record_batch(parsed([make_batch([b"v"])]), [Range(PARTITION, 0, 1)], list(TYPES))
     assert table.schema.equals(to_arrow_schema(all_columns(headers=True), timezone="UTC"))
 
 

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError
+from dafka.limits import READ_SPANS_MAX
 from dafka.model import Partition
 from dafka.process.clock import Clock
 from dafka.records.batch import values_of
 from dafka.spark.bounds import Bound, TopicSelection
 from dafka.spark.planning import (
     PATIENCE_S,
+    SMALL_RECORDS,
     DataLossError,
     Progress,
     Range,
@@ -23,6 +25,7 @@ from dafka.spark.planning import (
     dealt_whole,
     limited,
     patiently,
+    together,
 )
 
 ranges = st.dictionaries(
@@ -251,6 +254,37 @@ EVERYTHING = TopicSelection(pattern=".*")
 
 def sequences(pages):
     return [batch.sequence for page in pages for batch in page]
+
+
+def test_small_ranges_are_taken_together_as_they_follow_each_other():
+    def of(*sizes):
+        ranges = [Range(Partition("t", str(at)), 5, 5 + size) for at, size in enumerate(sizes)]
+        assert [one for group in together(ranges) for one in group] == ranges
+        return [[one.records for one in group] for group in together(ranges)]
+
+    assert of() == []
+    assert of(1) == [[1]]
+    assert of(1, SMALL_RECORDS, SMALL_RECORDS + 1, 2) == [
+        *([1, SMALL_RECORDS], [SMALL_RECORDS + 1], [2])
+    ]
+    assert of(*[SMALL_RECORDS] * 11) == [[SMALL_RECORDS] * 10, [SMALL_RECORDS]]
+    assert [len(group) for group in of(*[1] * (READ_SPANS_MAX + 1))] == [READ_SPANS_MAX, 1]
+
+
+def test_what_one_question_does_not_bring_is_asked_for_alone(serve, make_batch, silent):
+    partitions = [Partition("orders", f"{number:032X}") for number in range(5)]
+    batches = [make_batch([b"1", b"2"], partition=one) for one in partitions]
+    more = make_batch([b"3"], 2, partitions[1])
+    little, much = serve(batches[0], batches[1], batches[3]), serve(*batches, more)
+    ranges = [Range(one, 0, 2) for one in partitions]
+    ranges[1] = Range(partitions[1], 1, 3)
+    for first in (little.endpoint, silent):
+        with RangeReader(Cluster(stores=[first, much.endpoint])) as stores:
+            pieces = [piece for some in stores.pieces(ranges) for piece in some]
+        found = sorted((batch.partition, batch.sequence) for _, some in pieces for batch in some)
+        assert found == sorted([*((one, 0) for one in partitions), (partitions[1], 2)])
+    with RangeReader(Cluster(stores=little.endpoint)) as stores, pytest.raises(QueryError):
+        list(stores.pieces(ranges))
 
 
 def test_what_is_there_is_what_the_best_store_has(serve, make_batch):

@@ -13,6 +13,7 @@ from dafka.records.envelope import Envelope
 from dafka.spark.options import source_options
 from dafka.spark.planning import DataLossError, Range
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, ahead, check_batch_rows
+from tests.support.batches import unreadable_from
 
 ORDERS = Partition("orders", "AB" * 16)
 OTHER = Partition("caf\udce9", "CD" * 16)
@@ -33,11 +34,44 @@ def options(port, **given):
 
 
 def test_a_row_may_be_a_record(port):
-    (one, two) = RecordRows(("value",)).read(
+    (rows,) = RecordRows(("topic", "value")).read(
         (Range(ORDERS, 1, 3), Range(OTHER, 0, 1)), options(port)
     )
-    assert one.to_pylist() == [{"value": b"1"}, {"value": b"2"}]
-    assert two.to_pylist() == [{"value": b"a"}]
+    assert rows.to_pylist() == [
+        *({"topic": "orders", "value": b"1"}, {"topic": "orders", "value": b"2"}),
+        {"topic": "caf\ufffd", "value": b"a"},
+    ]
+
+
+def test_small_ranges_are_read_with_one_question_and_are_one_table(serve, make_batch):
+    partitions = [Partition("orders", f"{number:032X}") for number in range(300)]
+    port = serve(
+        *(
+            make_batch([b"%d" % (first + at) for at in range(2)], first, partition)
+            for partition in partitions
+            for first in (0, 2)
+        )
+    )
+    respond, asked = port.respond, []
+    port.respond = lambda question: asked.append(question) or respond(question)
+    ranges = tuple(Range(one, 1, 4) for one in partitions)
+    (table,) = RecordRows(("partition", "offset", "value")).read(ranges, options(port))
+    assert len(asked) == 1
+    assert [tuple(row.values()) for row in table.to_pylist()] == [
+        (one.address, offset, b"%d" % offset) for one in partitions for offset in (1, 2, 3)
+    ]
+
+
+def test_what_cannot_be_read_of_one_of_many_is_lost_alone(serve, make_batch):
+    whole = [make_batch([b"1"]), make_batch([b"a"], partition=OTHER)]
+    third = Partition("orders", "EF" * 16)
+    wrong = unreadable_from(make_batch([b"x", b"y"], partition=third), 1)
+    port = serve(*whole, wrong)
+    ranges = (Range(ORDERS, 0, 1), Range(third, 0, 2), Range(OTHER, 0, 1))
+    with pytest.raises(DataLossError, match=f"sequences 1 to 1 of partition {third.address}"):
+        list(RecordRows(("value",)).read(ranges, options(port)))
+    tables = RecordRows(("value",)).read(ranges, options(port, failOnDataLoss="false"))
+    assert [value for one in tables for value in one["value"].to_pylist()] == [b"1", b"x", b"a"]
 
 
 def test_a_row_may_be_a_batch_cut_where_the_range_ends(port):
