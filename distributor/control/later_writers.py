@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from distributor.control.messages import Flow
 
 
+SAY_MS = 1_000
+"""How often it is said what is written; more often where something new is."""
+
+
 class Writing(NamedTuple):
     """That a flow may be written.
 

@@ -11,7 +11,7 @@ from dafka.process.clock import now_ms
 from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.transport.request import QueryClient
-from distributor.control.later_writers import LaterWriters, writing_of
+from distributor.control.later_writers import SAY_MS, LaterWriters, writing_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from topology.model import Topology
 
 log = logging.getLogger(__name__)
-
-INTERVAL_MS = 1_000
-"""How often it is said; more often where something new is."""
 
 
 class WatchedWriter:
@@ -79,7 +76,7 @@ class WriterWatch:
         self,
         topology: Topology,
         connect: ConnectClient = QueryClient,
-        interval_ms: int = INTERVAL_MS,
+        interval_ms: int = SAY_MS,
     ) -> None:
         self._topology, self._connect = topology, connect
         self._interval_s = interval_ms / 1_000
