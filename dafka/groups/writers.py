@@ -18,7 +18,7 @@ HEARD_MS = 10_000
 """So long a writer counts after it was heard."""
 
 
-class _Heard(NamedTuple):
+class _Writer(NamedTuple):
     epoch: int
     at_ms: int
 
@@ -27,7 +27,7 @@ class Writers:
     """Those that one store has heard of."""
 
     def __init__(self) -> None:
-        self._flows: dict[str, dict[PartitionShare, _Heard]] = {}
+        self._flows: dict[str, dict[PartitionShare, _Writer]] = {}
         self._shares = 0
 
     def heard(self, flow: str, share: PartitionShare, epoch: int, now_ms: int) -> int:
@@ -48,7 +48,7 @@ class Writers:
             self._shares += 1
         known = self._flows.setdefault(flow, {})
         if before is None or epoch >= before.epoch or not _counts(before, now_ms):
-            known[share] = _Heard(epoch, now_ms)
+            known[share] = _Writer(epoch, now_ms)
         living = (one for other, one in known.items() if other.meets(share))
         return max(one.epoch for one in living if _counts(one, now_ms))
 
@@ -73,5 +73,5 @@ class Writers:
         self._shares = sum(map(len, self._flows.values()))
 
 
-def _counts(heard: _Heard, now_ms: int) -> bool:
+def _counts(heard: _Writer, now_ms: int) -> bool:
     return now_ms < heard.at_ms + HEARD_MS
