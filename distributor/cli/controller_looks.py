@@ -1,4 +1,4 @@
-"""`distributor controller status`, `flows`, `grants`, `replicas` and `held`: how a running controller is.
+"""`distributor controller status`, `flows`, `grants`, `replicas`, `held`: how a controller is.
 
 They read what it shows at its `--metrics` port, and change nothing.
 """
