@@ -19,7 +19,7 @@ from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.called import called_replica, cluster_of, on_own_host
 from distributor.control.certificates import Certificates
 from distributor.control.messages import CreateInstance
-from distributor.control.opened_links import PAGE, OpenedLinks
+from distributor.control.opened_links import PAGE, REMEMBERED_PAGE, OpenedLinks
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.writer_watch import WriterWatch
 from distributor.loading import load
@@ -91,7 +91,7 @@ def replica(
             stand=watch.begin,
         )
         stack.callback(server.close)
-        health.show({PAGE: links.page})
+        health.show({PAGE: links.page, REMEMBERED_PAGE: links.remembered})
         log.info("replica is up", extra={"replica": name or listen, "port": server.port})
         health.watch(server)
         run_until_told(server)

@@ -34,8 +34,9 @@ from distributor.link.progress import LinkProgress
 from distributor.schemas.node import SchemaNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from dafka.model import Partition
     from distributor.control.events import FlowEffect, FlowTerms, ReplicaEvent
     from distributor.control.flow_work import Running
     from distributor.control.messages import Flow
@@ -68,6 +69,9 @@ class Work(Protocol):
 
     def row(self) -> LinkRow | None:
         """What it does, if it copies records."""
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster was last known to hold, and how many milliseconds ago."""
 
     @property
     def progress(self) -> LinkProgress:
