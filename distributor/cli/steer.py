@@ -262,7 +262,7 @@ def apply(
 
     Example: distributor apply five.yaml
     """
-    applying = Applying(logs, file)
+    applying = Applying(logs, file, retarget_controlled)
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]
