@@ -205,6 +205,12 @@ HOLD_NEED_BYTES_MAX = 64
 LINKS_MAX = 100
 """Links of which a store knows that they bring positions of groups."""
 
+WRITERS_MAX = 20_000
+"""Writers of flows that a store has heard of; those that it hears no more make room."""
+
+WRITERS_OF_FLOW_MAX = 100
+"""The same of the shares of one flow: each of them is compared with all others."""
+
 GROUP_NUMBER_MAX = 2**62
 """A generation of a group, or the epoch of a commit; the next one is larger than both."""
 

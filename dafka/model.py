@@ -83,6 +83,11 @@ class PartitionShare(NamedTuple):
         """Whether the partitions of an address are in it."""
         return self.of == 1 or range_of(slot_of(address), self.of) == self.number
 
+    def meets(self, other: PartitionShare) -> bool:
+        """Whether a partition may be in both."""
+        ahead = self.number * other.of < (other.number + 1) * self.of
+        return ahead and other.number * self.of < (self.number + 1) * other.of
+
 
 WHOLE = PartitionShare()
 """All partitions."""

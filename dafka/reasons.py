@@ -66,6 +66,7 @@ Reason = Literal[
     "membership",
     "links",
     "hold",
+    "writers",
     "control message",
     "control size",
     "control version",

@@ -17,6 +17,7 @@ from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
+from dafka.groups.writers import Writers
 from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX
 from dafka.model import Partition
 from dafka.node.loop import Node
@@ -269,6 +270,7 @@ class StoreRole:
         self._clocks = SeenClocks(settings.number)
         self._registers = Registers(record_log, clock.now_ms())
         self._link_sync = LinkSync(record_log, clock.now_ms())
+        self._writers = Writers()
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
         self._lags = GroupLags(record_log)
@@ -505,6 +507,7 @@ class StoreRole:
                 registers=self._registers,
                 link_sync=self._link_sync,
                 hold_words=self._holds,
+                writers=self._writers,
                 bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
                 now_ms=self._clock.now_ms(),

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from dafka.groups.commit import Commit
     from dafka.groups.membership import Roster
+    from dafka.model import PartitionShare
     from dafka.storage.holds import HoldWord
     from dafka.transport.keys import Credentials
     from dafka.transport.request import ConnectClient
@@ -335,6 +336,25 @@ class StoreClient:
         )
         question = messages.HoldRequest(word.epoch, word.need, rows)
         return self._ask(question, messages.HoldResponse).identity
+
+    def writers(self, rows: Sequence[tuple[str, PartitionShare, int]]) -> list[int]:
+        """Say what is written here by whoever asks; return in which epochs anybody does.
+
+        Args:
+            rows: Flows, which shares of them, and in which epoch they are written.
+
+        Returns:
+            The latest epoch of who writes any of the same, of each.
+        """
+        found: list[int] = []
+        while len(found) < len(rows):
+            asked = rows[len(found) : len(found) + NAMED_MAX]
+            told = tuple((octets_of(flow), *share, epoch) for flow, share, epoch in asked)
+            answer = self._ask(messages.WritersRequest(told), messages.WritersResponse)
+            if len(answer.epochs) != len(asked):
+                raise self._error("answered for other writers than asked for")
+            found += answer.epochs
+        return found
 
     def groups(self) -> list[str]:
         """Return the groups of consumers that have ever committed something."""

@@ -233,6 +233,16 @@ class HoldRequest(Struct, frozen=True, array_like=True, tag="hold"):
     floors: Annotated[tuple[tuple[Name, Name, Sequence], ...], Meta(max_length=NAMED_MAX)]
 
 
+class WritersRequest(Struct, frozen=True, array_like=True, tag="writers"):
+    """These are written by who asks; in which epochs does anybody? See `dafka.groups.writers`.
+
+    Attributes:
+        rows: A flow, which share of it, of how many, and the epoch of who asks.
+    """
+
+    rows: Annotated[tuple[tuple[Name, Sequence, Count, Count], ...], Meta(max_length=NAMED_MAX)]
+
+
 class HealthRequest(Struct, frozen=True, array_like=True, tag="health"):
     """Are you there, and who are you?"""
 
@@ -259,7 +269,13 @@ RecordQuestion = (
 )
 HoleQuestion = HolesRequest | SkipRequest
 Question = (
-    RecordQuestion | DeleteRequest | HoleQuestion | HoldRequest | GroupQuestion | GroupRequest
+    RecordQuestion
+    | DeleteRequest
+    | HoleQuestion
+    | HoldRequest
+    | WritersRequest
+    | GroupQuestion
+    | GroupRequest
 )
 
 
@@ -436,6 +452,12 @@ class HoldResponse(Struct, frozen=True, array_like=True, tag="held"):
     identity: str
 
 
+class WritersResponse(Struct, frozen=True, array_like=True, tag="written"):
+    """The latest epoch of who writes any of the same, of each row in its order."""
+
+    epochs: tuple[Count, ...]
+
+
 class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
     """A store that is well.
 
@@ -480,6 +502,7 @@ Answer = (
     | HolesResponse
     | SkipResponse
     | HoldResponse
+    | WritersResponse
     | HealthResponse
     | ErrorResponse
     | GroupAnswer

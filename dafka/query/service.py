@@ -15,8 +15,9 @@ from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit import checked_group
 from dafka.groups.commit_table import commits_of, groups_of
 from dafka.groups.link_sync import LinkSync
+from dafka.groups.writers import Writers
 from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
-from dafka.model import Partition
+from dafka.model import Partition, PartitionShare
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
@@ -145,6 +146,7 @@ def answer(
     registers: Registers | None = None,
     link_sync: LinkSync | None = None,
     hold_words: Holds | None = None,
+    writers: Writers | None = None,
     bounds: AnswerBounds = ANSWER_BOUNDS,
     holes: Holes | None = None,
     now_ms: int = 0,
@@ -160,6 +162,7 @@ def answer(
         registers: Of the groups' members, if this store keeps them.
         link_sync: Which links have brought positions, if this store keeps that.
         hold_words: What clusters have that must have it, if this store keeps that.
+        writers: Who writes what here, if this store remembers that.
         bounds: Of the answer, and of the work for it.
         holes: What the store waits for in vain, if it can be asked.
         now_ms: The time, by a clock that does not jump.
@@ -177,6 +180,8 @@ def answer(
             return encode(_of_holes(asked, holes))
         if isinstance(asked, messages.HoldRequest):
             return encode(_hold(asked, log, hold_words or Holds(log)))
+        if isinstance(asked, messages.WritersRequest):
+            return encode(_writers(asked, writers or Writers(), now_ms))
         if isinstance(asked, messages.DeleteRequest):
             return encode(_delete(asked, log, bounds) if deletable else _NOT_DELETABLE)
         if isinstance(asked, _READS) and not bounds.read_bytes:
@@ -230,6 +235,16 @@ def _hold(question: messages.HoldRequest, log: RecordLog, holds: Holds) -> messa
     return messages.HoldResponse(log.identity)
 
 
+def _writers(
+    question: messages.WritersRequest, writers: Writers, now_ms: int
+) -> messages.WritersResponse:
+    epochs = (
+        writers.heard(text(flow), PartitionShare(share, of), epoch, now_ms)
+        for flow, share, of, epoch in question.rows
+    )
+    return messages.WritersResponse(tuple(epochs))
+
+
 def _delete(
     question: messages.DeleteRequest, log: RecordLog, bounds: AnswerBounds
 ) -> messages.DeleteResponse:
@@ -276,13 +291,15 @@ def _permitted(question: Question, rights: Rights) -> bool:
             | messages.AcceptRequest(request)
         ):
             return rights.may_write(COMMITS_TOPIC) and rights.may_commit(request.group)
-        case messages.LinkSyncRequest() | messages.HoldRequest():
+        case messages.LinkSyncRequest() | messages.HoldRequest() | messages.WritersRequest():
             return all(map(rights.may_mirror, _mirrored(question)))
         case _:
             return rights.may_read(text(question.topic or b""))
 
 
-def _mirrored(question: messages.LinkSyncRequest | messages.HoldRequest) -> set[str]:
+def _mirrored(
+    question: messages.LinkSyncRequest | messages.HoldRequest | messages.WritersRequest,
+) -> set[str]:
     """The topics that only distributors tell of like this."""
     rows = question.floors if isinstance(question, messages.HoldRequest) else ()
     return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}

@@ -57,6 +57,7 @@ OperatorCa = Annotated[
 for look in (
     controller_looks.status,
     controller_looks.flows,
+    controller_looks.grants,
     controller_looks.replicas,
     controller_looks.held,
     controller_asks.wait,

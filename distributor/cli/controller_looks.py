@@ -1,4 +1,4 @@
-"""`distributor controller status`, `flows`, `replicas` and `held`: how a running controller is.
+"""`distributor controller status`, `flows`, `grants`, `replicas`, `held`: how a controller is.
 
 They read what it shows at its `--metrics` port, and change nothing.
 """
@@ -37,6 +37,15 @@ FLOWS: Columns[ControlledFlowRow] = (
     column("state"),
     number("ready"),
     number("epoch"),
+    column("why"),
+)
+GRANTS: Columns[ControlledFlowRow] = (
+    column("writer", lambda row: row.writer or "nobody"),
+    number("epoch"),
+    column("link", lambda row: f"{row.source} to {row.target}, level {row.level}"),
+    column("kind"),
+    column("share"),
+    column("state", lambda row: f"{row.state}: {row.why}" if row.why else row.state or "not said"),
 )
 REPLICAS: Columns[DrivenReplicaRow] = (
     column("replica"),
@@ -110,6 +119,26 @@ def flows(
     """
     rows = _shown(controller, timeout, web, token).flows
     print_rows(rows, FLOWS, f"flows of {controller}", as_json=json_lines, lines=True)
+
+
+def grants(
+    controller: Address,
+    json_lines: Json = False,
+    timeout: Timeout = 5.0,
+    web: WebFile = None,
+    token: Token = None,
+) -> None:
+    """List which replica may write what, by replica. Exit code 1 if one of them does not.
+
+    Example: distributor controller grants 127.0.0.1:9301
+    """
+    found = _shown(controller, timeout, web, token)
+    if not found.in_charge:
+        raise MisuseError(f"{controller} is not in charge: ask another controller of its cluster")
+    rows = sorted(found.flows, key=lambda row: (row.writer, row.flow))
+    print_rows(rows, GRANTS, f"grants of {controller}", as_json=json_lines, lines=True)
+    if any(row.state != "writing" for row in rows):
+        raise typer.Exit(1)
 
 
 def replicas(

@@ -1,9 +1,8 @@
-"""`distributor verify`, `wait` and `audit`: all clusters compared, and what is missing brought."""
+"""`distributor verify` and `audit`: all clusters compared, and what is missing brought."""
 
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console, Group
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.text import Text
 
 from dafka.cli.options import Metrics, Web, observed
@@ -20,6 +18,7 @@ from dafka.errors import MisuseError
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
+from distributor.cli.bars import bar
 from distributor.cli.options import Conf, Engine, File, Json, Master
 from distributor.cli.spark import refuse_unknown, session
 from distributor.loading import load
@@ -29,14 +28,11 @@ from distributor.verify.meter import AuditMeter
 from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
-from distributor.verify.waiting import Awaited
-from distributor.verify.waiting import wait as wait_for_all
 from topology import Topology
 from topology.output import Columns, column, fields_of, number, open_console, print_json, table
-from topology.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.console import RenderableType
 
@@ -88,56 +84,16 @@ def verify(
     if watch:
         _watch(topology, _Watching(deep, settle, interval, metrics, web, json_lines))
         return
-    with _bar("comparing") as progress:
+    with bar("comparing") as progress:
         verdict = compare(topology, deep=deep or repair, settle_s=settle, progress=progress)
     repaired = Repair()
     if repair and verdict.differences:
-        with _bar("repairing") as progress:
+        with bar("repairing") as progress:
             repaired = bring(topology, verdict.differences, host=host, progress=progress)
         verdict = _again(topology, verdict, repaired, settle)
     _print(verdict, repaired, json_lines)
     if verdict.exit_code:
         raise typer.Exit(verdict.exit_code)
-
-
-AWAITED: Columns[Awaited] = (
-    column("cluster"),
-    number("lacks"),
-    column("error"),
-)
-
-
-def wait(
-    file: File,
-    timeout: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds; what is not there then is missing.")
-    ] = 30.0,
-    json_lines: Json = False,
-) -> None:
-    """Wait until all that is published so far is on every cluster that it is for.
-
-    What is published meanwhile is not waited for. Exit codes: 0 it is everywhere; 1 records are
-    missing; 2 the call cannot be used; 4 a cluster does not answer.
-
-    Example: distributor wait config/four-clusters.yaml --timeout 30
-    """
-    topology = load(file)
-    began_s = time.monotonic()
-    with _bar("waiting") as progress:
-        found = wait_for_all(topology, timeout, progress)
-    seconds = time.monotonic() - began_s
-    silent = any(one.lacks is None for one in found)
-    lacks = sum(one.lacks or 0 for one in found)
-    if json_lines:
-        clusters = [fields_of(one) for one in found]
-        everywhere = not (lacks or silent)
-        print_json({"everywhere": everywhere, "after_s": round(seconds, 3), "clusters": clusters})
-    elif lacks or silent:
-        open_console().print(table(AWAITED, found, f"not everywhere after {seconds:.1f} s"))
-    else:
-        say(f"everywhere after {seconds:.1f} s")
-    if lacks or silent:
-        raise typer.Exit(4 if silent else 1)
 
 
 def _again(topology: Topology, verdict: Verdict, repaired: Repair, settle_s: float) -> Verdict:
@@ -208,17 +164,6 @@ class _Audit:
     def unready(self) -> str:
         """Whether a comparison is done."""
         return "" if self.done else "no comparison is done yet"
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, and what moves it. Without a terminal not even an empty line."""
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
-    console = open_console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 DIFFERENCES_SHOWN_MAX = 20

@@ -14,7 +14,7 @@ COMMANDS = {
     "up": "distributor.cli.up:up",
     "status": "distributor.cli.look:status",
     "verify": "distributor.cli.judge:verify",
-    "wait": "distributor.cli.judge:wait",
+    "wait": "distributor.cli.waiting:wait",
     "audit": "distributor.cli.judge:audit",
     "trace": "distributor.cli.look:trace",
     "doctor": "distributor.cli.look:doctor",

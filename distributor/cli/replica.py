@@ -19,8 +19,9 @@ from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from distributor.cli.called import called_replica, cluster_of, on_own_host
 from distributor.control.certificates import Certificates
 from distributor.control.messages import CreateInstance
-from distributor.control.opened_links import PAGE, OpenedLinks
+from distributor.control.opened_links import PAGE, REMEMBERED_PAGE, OpenedLinks
 from distributor.control.replica_server import ReplicaServer
+from distributor.control.writer_watch import WriterWatch
 from distributor.loading import load
 from distributor.operations.heartbeat import beats_beside
 
@@ -75,28 +76,44 @@ def replica(
     declared = on_own_host(declared, spec, listen)
     files = {"--certificate-key": certificate_key, "--client-ca": client_ca}
     certificates = certificates_of(certificate, files)
-    place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")
-    if certificates is None and not spec.insecure and not is_loopback(place.host):
-        raise MisuseError(
-            f"cannot serve controllers at {listen}: whoever reaches it would be obeyed; give it "
-            "--certificate, --certificate-key and --client-ca, or let the cluster be insecure"
-        )
+    check_reach(listen, trusted=certificates is not None or spec.insecure)
     health = observed(metrics, web)
     links = OpenedLinks(declared, beats_beside)
     with ExitStack() as stack:
+        watch = WriterWatch(declared)
+        stack.callback(watch.close)
         server = ReplicaServer(
             name or listen,
             CreateInstance(cluster, spec.id),
             listen,
             links.open,
             certificates,
+            stand=watch.begin,
         )
         stack.callback(server.close)
-        health.show({PAGE: links.page})
+        health.show({PAGE: links.page, REMEMBERED_PAGE: links.remembered})
         log.info("replica is up", extra={"replica": name or listen, "port": server.port})
         health.watch(server)
         run_until_told(server)
         end_within(shutdown_ms)
+
+
+def check_reach(listen: str, *, trusted: bool) -> None:
+    """Complain if others than this machine reach it, and nothing says whom to obey.
+
+    Args:
+        listen: Where.
+        trusted: Whether something does, or nothing has to.
+
+    Raises:
+        MisuseError: So it is, or that is not HOST:PORT.
+    """
+    place = place_of(listen, f"cannot serve controllers at {listen!r}: expected HOST:PORT")
+    if not trusted and not is_loopback(place.host):
+        raise MisuseError(
+            f"cannot serve controllers at {listen}: whoever reaches it would be obeyed; give it "
+            "--certificate, --certificate-key and --client-ca, or let the cluster be insecure"
+        )
 
 
 def place_of(place: str, complaint: str) -> Endpoint:

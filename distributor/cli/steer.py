@@ -150,20 +150,24 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
     Links leave it without waiting for its silence. What only it had is gone: that is reported per
     partition, as far as it was known. Exit code 1 if something is gone or somebody did not answer.
 
+    Of clusters with controllers the one in charge is told, on `listen` of the file, to let links
+    serve another target, as by `distributor retarget`.
+
     Example: distributor lost F --cluster cluster-3
     """
     the_plan = plan(load(file))
     known = [declared.name for declared in the_plan.topology.clusters]
     if cluster not in known:
         raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
-    refuse_controlled(the_plan.topology, known, f"declare {cluster} lost")
-    _endpoints(the_plan)
-    loss = declare_lost(the_plan, cluster)
+    if not all(one.controlled for one in the_plan.topology.clusters if one.name != cluster):
+        _endpoints(the_plan)
+    loss = declare_lost(the_plan, cluster, retarget_controlled)
     if json_lines:
         print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
     else:
         age = "never" if loss.age_s is None else f"{loss.age_s:.1f} s ago"
-        say(f"{loss.told} distributors have left {cluster}; it was last heard of {age}")
+        who = "distributors or controllers"
+        say(f"{loss.told} {who} have left {cluster}; it was last heard of {age}")
         for line in _cost(loss):
             say(line)
         for gone in loss.gone[:GONE_SHOWN_MAX]:
@@ -258,7 +262,7 @@ def apply(
 
     Example: distributor apply five.yaml
     """
-    applying = Applying(logs, file)
+    applying = Applying(logs, file, retarget_controlled)
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]

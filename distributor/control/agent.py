@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+REOPEN_MS_MAX = 10_000
+"""So long a link may take to begin anew before it is taken to stand still: on a busy machine it is
+some seconds, in which no loop of it turns."""
+
+
 class SteeredLink:
     """One link of the plan, running, with all its targets.
 
@@ -81,6 +86,8 @@ class SteeredLink:
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
+        self._reopening_ms: int | None = None
+        """Since when that is so, if it is."""
         self._node = self._opened(link.target)
         self._offsets = None if is_flow else OffsetsNode(topology, link)
         self._thread = SteeringThread(topology, link, self, probe_interval_ms)
@@ -150,7 +157,10 @@ class SteeredLink:
 
     @property
     def turned_ms(self) -> int:
-        """When the link's loop has turned last, on the monotonic clock."""
+        """When the link's loop has turned last, on the monotonic clock; now as it begins anew."""
+        began_ms, at_ms = self._reopening_ms, now_ms()
+        if began_ms is not None and at_ms < began_ms + REOPEN_MS_MAX:
+            return at_ms
         return self._node.turned_ms
 
     def join(self, timeout: float) -> bool:
@@ -202,9 +212,11 @@ class SteeredLink:
 
     def reopen(self, target: str) -> None:
         """End, and begin anew towards a target."""
+        self._reopening_ms = now_ms()
         with self._lock:
             self._node.close()
             self._node = self._opened(target)
+            self._reopening_ms = None
             if self._offsets is not None:
                 # Records first: it may just be asking stores that do not answer.
                 self._offsets.close()

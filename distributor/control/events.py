@@ -33,7 +33,8 @@ class SessionSettings:
     Attributes:
         ping_ms: How often a controller asks whether a replica is there.
         silence_ms: Who has not been heard for so long is gone.
-        stall_ms: A replica whose flows have not turned for so long is stuck.
+        stall_ms: A replica whose flows have not turned when they are asked for so long after they
+            did is stuck: so it is seen by the third ping.
         retry_ms_max: How long a controller waits at most before it connects again.
         waiting_max: Messages that may wait for a peer that does not read, besides those that a
             new session would bring anyway.
@@ -41,7 +42,7 @@ class SessionSettings:
 
     ping_ms: int = 1_000
     silence_ms: int = 3_000
-    stall_ms: int = 3_000
+    stall_ms: int = 2_500
     retry_ms_max: int = 1_000
     waiting_max: int = 10_000
 

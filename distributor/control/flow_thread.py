@@ -34,8 +34,9 @@ from distributor.link.progress import LinkProgress
 from distributor.schemas.node import SchemaNode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from dafka.model import Partition
     from distributor.control.events import FlowEffect, FlowTerms, ReplicaEvent
     from distributor.control.flow_work import Running
     from distributor.control.messages import Flow
@@ -68,6 +69,9 @@ class Work(Protocol):
 
     def row(self) -> LinkRow | None:
         """What it does, if it copies records."""
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster was last known to hold, and how many milliseconds ago."""
 
     @property
     def progress(self) -> LinkProgress:
@@ -154,6 +158,32 @@ def _records(
         raise
 
 
+class Standing(Protocol):
+    """That a flow may write, as it is said at its targets: `WatchedWriter`."""
+
+    @property
+    def epoch(self) -> int:
+        """Under which."""
+
+    @property
+    def later(self) -> int:
+        """The later epoch under which somebody else writes; 0 if nobody does."""
+
+    def end(self) -> None:
+        """Say it no more."""
+
+
+class Stand(Protocol):
+    """How it is said: `WriterWatch.begin`."""
+
+    def __call__(self, flow: Flow, epoch: int, changed: Callable[[], None]) -> Standing:
+        """Say it from now on, and call when `later` is another.
+
+        Raises:
+            DafkaError: A target cannot be asked.
+        """
+
+
 class FlowThread:
     """One run of a flow.
 
@@ -163,6 +193,7 @@ class FlowThread:
         tell: Told what happens; called in this flow's thread.
         interval_ms: How often to tell how far it is.
         retry_ms: When to try again what could not run.
+        stand: Says at targets that it may write; None: nobody does.
     """
 
     def __init__(
@@ -172,8 +203,12 @@ class FlowThread:
         tell: Callable[[ReplicaEvent], None],
         interval_ms: int,
         retry_ms: int = RETRY_MS,
+        stand: Stand | None = None,
     ) -> None:
         self._run, self._flow = effect.run, effect.flow
+        self._stand = stand
+        self._standing: Standing | None = None
+        """What is said at the targets, while it may write and can."""
         self._open, self._tell = opened, tell
         self._retry_ms = retry_ms
         self.interval_ms = interval_ms
@@ -237,7 +272,7 @@ class FlowThread:
         except BaseException as error:
             self._fault = error
             log.critical("flow failed", exc_info=True)
-            self._close()
+            self._end()
 
     def _run_on(self) -> None:
         while not self._stopping:
@@ -247,7 +282,7 @@ class FlowThread:
             self._become(self._terms)
             self._report()
             self._changed.wait(self.interval_ms / 1_000)
-        self._close()
+        self._end()
         self._tell(FlowStopped(self._run))
 
     def _become(self, terms: FlowTerms) -> None:
@@ -256,23 +291,26 @@ class FlowThread:
         except (DafkaError, DistributorError) as error:
             self._failure = str(error)
             self._retry_due_ms = now_ms() + self._retry_ms
-            self._close()
-        status, epoch = FlowStatus.SUSPENDED, 0
+            self._end()
         if self._failure:
-            status = FlowStatus.FAILED
-        elif self._work is not None:
-            status = FlowStatus.WRITING if self._writes else FlowStatus.WARM
-            epoch = terms.epoch if self._writes else 0
-        self._say(status, epoch, self._failure)
+            self._say(FlowStatus.FAILED, 0, self._failure)
+        elif self._work is None:
+            self._say(FlowStatus.SUSPENDED, 0)
+        elif self._writes:
+            self._say(FlowStatus.WRITING, terms.epoch)
+        else:
+            later = self._later(terms)
+            superseded = f"another replica writes under epoch {later}" if later else ""
+            self._say(FlowStatus.WARM, 0, superseded)
 
     def _go_towards(self, terms: FlowTerms) -> None:
         if self._work is not None:
             self._work.join(0)
         if not terms.scheduled:
             self._failure = ""
-            self._close()
+            self._end()
             return
-        writes = terms.epoch > 0
+        writes = terms.epoch > 0 and not self._later(terms)
         if self._writes and not writes:
             self._say(FlowStatus.DRAINING, 0)
             self._close()
@@ -284,6 +322,24 @@ class FlowThread:
         elif writes and not self._writes:
             self._work.permit()
         self._writes = writes
+        self._say_at_targets(terms.epoch)
+
+    def _later(self, terms: FlowTerms) -> int:
+        """The epoch under which somebody else writes, if that is later than in these terms."""
+        standing = self._standing
+        return standing.later if standing is not None and standing.epoch == terms.epoch else 0
+
+    def _say_at_targets(self, epoch: int) -> None:
+        standing = self._standing
+        if standing is not None and standing.epoch != epoch:
+            self._standing = None
+            standing.end()
+        if epoch and self._standing is None and self._stand is not None:
+            self._standing = self._stand(self._flow, epoch, self._changed.set)
+
+    def _end(self) -> None:
+        self._say_at_targets(0)
+        self._close()
 
     def _close(self) -> None:
         work, self._work, self._writes = self._work, None, False
@@ -298,6 +354,9 @@ class FlowThread:
             link = self._flow.link
             facts = {"source": link.source, "target": link.target, "error": reason}
             log.error("flow cannot run, it is tried again", extra=facts)
+        elif reason:
+            facts = {"source": self._flow.link.source, "target": self._flow.link.target}
+            log.warning("flow writes no more: %s", reason, extra=facts)
         self._tell(FlowChanged(self._run, status, epoch, reason))
 
     def _report(self) -> None:
@@ -312,10 +371,13 @@ class FlowThreads:
     Args:
         opened: See `FlowThread`.
         tell: See there.
+        stand: See there.
     """
 
-    def __init__(self, opened: Opener, tell: Callable[[ReplicaEvent], None]) -> None:
-        self._open, self._tell = opened, tell
+    def __init__(
+        self, opened: Opener, tell: Callable[[ReplicaEvent], None], stand: Stand | None = None
+    ) -> None:
+        self._open, self._tell, self._stand = opened, tell, stand
         self._interval_ms = REPORT_INTERVAL_MS
         self._threads: dict[int, FlowThread] = {}
         self._ending: dict[int, FlowThread] = {}
@@ -325,7 +387,7 @@ class FlowThreads:
         match effect:
             case StartFlow():
                 self._threads[effect.run] = FlowThread(
-                    effect, self._open, self._tell, self._interval_ms
+                    effect, self._open, self._tell, self._interval_ms, stand=self._stand
                 )
             case SteerFlow():
                 self._threads[effect.run].steer(effect.terms)

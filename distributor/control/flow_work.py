@@ -69,6 +69,9 @@ class WhileAllowed:
     def row(self) -> None:
         """Nothing: it copies no records."""
 
+    def remembered(self, _cluster: str) -> None:
+        """Nothing: it asks nobody what there is of them."""
+
     @property
     def turned_ms(self) -> int:
         """Now: it has no loop of which that would say something."""
@@ -122,6 +125,10 @@ class LinkAndBeats:
     def row(self) -> LinkRow:
         """What the link does."""
         return self._link.row()
+
+    def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
+        """What a cluster was last known to hold, and how many milliseconds ago."""
+        return self._link.remembered(cluster)
 
     @property
     def progress(self) -> LinkProgress:
@@ -208,6 +215,9 @@ class OffsetsFlow:
 
     def row(self) -> None:
         """Nothing: it copies no records."""
+
+    def remembered(self, _cluster: str) -> None:
+        """Nothing: it asks nobody what there is of them."""
 
     @property
     def turned_ms(self) -> int:

@@ -79,7 +79,7 @@ class GrantSettings:
     Attributes:
         gone_ms: So long after its connection has ended a replica is taken for gone.
         unseen_ms: So long a replica may take to be there when a controller begins.
-        rest_ms: So long one that was stuck is given nothing new.
+        rest_ms: So long one that was stuck is given nothing new, while another one is there.
     """
 
     gone_ms: int = 500
@@ -280,12 +280,13 @@ class GrantMachine:
         """When a replica that is not there is taken for gone, or one has rested."""
         writers = {wished.writer for wished in self.wishes.flows.values()}
         needy = writers & {"", *self._gone_ms}
-        if self._keeping or not needy:
+        if self._keeping or not needy or not self._there:
             return None
+        times = [self._spread_ms] if "" in needy else []
         if self._there - self._rests_ms.keys():
-            spread = [self._spread_ms] if "" in needy else []
-            return earliest(*spread, *(self._gone_ms[name] for name in needy if name))
-        return earliest(*(self._rests_ms[name] for name in self._there))
+            return earliest(*times, *(self._gone_ms[name] for name in needy if name))
+        times += [self._gone_ms[name] for name in needy - self._rests_ms.keys() if name]
+        return earliest(*times, *(self._rests_ms[name] for name in self._there))
 
     def check(self) -> None:
         """Assert that numbers rise, and that what is said is what the stores have."""
@@ -337,7 +338,7 @@ class GrantMachine:
         if self._keeping:
             return []
         self._rests_ms = {one: at for one, at in self._rests_ms.items() if now_ms < at}
-        able = self._there - self._rests_ms.keys()
+        rested = self._there - self._rests_ms.keys()
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
         spreads = not self._unseen or now_ms >= self._spread_ms
         flows = dict(self.wishes.flows)
@@ -347,6 +348,8 @@ class GrantMachine:
         loads = Counter(wished.writer for wished in flows.values())
         siblings = Counter((wished.writer, _whole(wished.flow)) for wished in flows.values())
         for number, wished in flows.items():
+            # Who rests is better than nobody, but not than another one who does.
+            able = rested or (self._there if wished.writer not in self._rests_ms else set())
             if able and (wished.writer in gone or (not wished.writer and spreads)):
                 whole = _whole(wished.flow)
                 # Shares of one link are there to be copied by several processes.

@@ -61,7 +61,9 @@ class Liveness:
         self._answered = True
         if pong.progress > self._progress:
             self._progress, self._moved_ms = pong.progress, now_ms
-        self._stuck = now_ms >= self._moved_ms + self._settings.stall_ms
+        # What an answer shows is how it was after the question, at any time until it is read: on a
+        # busy machine both may lie long before now.
+        self._stuck = self._asked_ms >= self._moved_ms + self._settings.stall_ms
 
     def end(self, now_ms: int) -> SessionEnd | None:
         """Return why the session is over, if it is."""

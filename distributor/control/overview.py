@@ -31,6 +31,7 @@ class ControlledFlowRow:
         epoch: Under which.
         state: What the writer says that it does; empty if it has not said.
         ready: How many others could write at once.
+        why: Why the writer has failed, or does not write, as it says.
     """
 
     flow: int
@@ -43,6 +44,7 @@ class ControlledFlowRow:
     epoch: int
     state: str
     ready: int
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def flow_rows(
             epoch=wished.epoch,
             state=writer.status.value if writer is not None and writer.status is not None else "",
             ready=sum(one is not None and one.status is FlowStatus.WARM for one in said.values()),
+            why="" if writer is None else writer.reason,
         )
 
 

@@ -254,7 +254,36 @@ class OpenedPage(Struct, frozen=True):
 _pages: json.Decoder[OpenedPage] = json.Decoder(OpenedPage)
 
 
-def values_of(page: OpenedPage) -> dict[str, object]:
+class RememberedPage(Struct, frozen=True):
+    """What a replica tells of what a cluster was last known to hold, some partitions at a time.
+
+    Attributes:
+        age_ms: How long ago that was; -1 if nothing was ever known.
+        heads: Topic, address, last sequence.
+        more: Whether others follow: ask `from` behind these.
+    """
+
+    age_ms: int
+    heads: tuple[tuple[Name, Name, int], ...]
+    more: bool
+
+
+_remembered: json.Decoder[RememberedPage] = json.Decoder(RememberedPage)
+
+
+def decode_remembered(page: str) -> RememberedPage:
+    """Read the page of a replica.
+
+    Raises:
+        WireError: It is not one.
+    """
+    try:
+        return _remembered.decode(page)
+    except (DecodeError, UnicodeError, RecursionError) as error:
+        raise WireError("control message") from error
+
+
+def values_of(page: OpenedPage | RememberedPage) -> dict[str, object]:
     """What a page has: values that JSON knows."""
     values: dict[str, object] = to_builtins(page)
     return values

@@ -47,7 +47,7 @@ from distributor.errors import CommandError
 if TYPE_CHECKING:
     from distributor.control.certificates import Certificates
     from distributor.control.events import ReplicaEffect, ReplicaEvent
-    from distributor.control.flow_thread import Opener
+    from distributor.control.flow_thread import Opener, Stand
     from distributor.control.messages import CreateInstance, Response
 
 log = logging.getLogger(__name__)
@@ -101,6 +101,7 @@ class ReplicaServer:
         opened: Opens a flow.
         certificates: For TLS; None for none.
         settings: Times.
+        stand: See `FlowThread`.
 
     Raises:
         MisuseError: It cannot listen there.
@@ -114,12 +115,13 @@ class ReplicaServer:
         opened: Opener,
         certificates: Certificates | None = None,
         settings: SessionSettings | None = None,
+        stand: Stand | None = None,
     ) -> None:
         self._name = name
         self._listen, self._certificates = listen, certificates
         self._machine = ReplicaMachine(name, settings or SessionSettings(), instance)
         self._meter = ReplicaMeter()
-        self._flows = FlowThreads(opened, self._post)
+        self._flows = FlowThreads(opened, self._post, stand)
         self._streams: dict[int, _Stream] = {}
         self._numbers = count()
         self._loop = asyncio.new_event_loop()

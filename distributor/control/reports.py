@@ -39,6 +39,7 @@ class FlowReport:
         epoch: The highest under which it may write.
         dropped: Whether it shall end.
         status: What it does; None until it is told.
+        reason: Why it has failed, or does not write though it may.
         input: See `Frontiers`, as the other two.
         write: At the target.
         output: The replica's own.
@@ -48,6 +49,7 @@ class FlowReport:
     epoch: int = 0
     dropped: bool = False
     status: FlowStatus | None = None
+    reason: str = ""
     input: dict[Partition, int] = field(default_factory=dict)
     write: dict[Partition, int] = field(default_factory=dict)
     output: dict[Partition, int] = field(default_factory=dict)
@@ -108,7 +110,8 @@ class Reports:
                 flow.write.update(report.write)
                 flow.output.update(report.output)
             case FlowState():
-                self.flows[report.flow].status = report.status
+                said = self.flows[report.flow]
+                said.status, said.reason = report.status, report.reason
             case FlowDropped():
                 del self.flows[report.flow]
             case _:

@@ -25,11 +25,14 @@ from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints, refuse_controlled
+from distributor.operations.replicas import ask_replicas
 from distributor.survey import furthest, lacking, record_at, survey
 from topology.diff import Action, Change, Step, diff
 from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dafka.model import Partition
     from dafka.process.clock import Clock
     from distributor.control.protocol import LinkRow
@@ -49,6 +52,7 @@ class Applying:
     Args:
         logs: Of the `distributor up` that runs.
         file: What is to run.
+        turn: Lets the controller in charge of a cluster aim its links of a level at a target.
         clock: Says how long no producer has published.
 
     Raises:
@@ -56,8 +60,14 @@ class Applying:
         TopologyError: One of the files may not be used.
     """
 
-    def __init__(self, logs: Path, file: Path, clock: Clock = CLOCK) -> None:
-        self._seconds = clock.seconds
+    def __init__(
+        self,
+        logs: Path,
+        file: Path,
+        turn: Callable[[ClusterSpec, int, str], object],
+        clock: Clock = CLOCK,
+    ) -> None:
+        self._seconds, self._turn = clock.seconds, turn
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
@@ -79,7 +89,7 @@ class Applying:
         self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
         self._plans = {False: plan(old), True: plan(new)}
         for step in self.change.before:
-            if step.action in (Action.RETARGET, Action.HOLD):
+            if step.action is Action.HOLD:
                 names = [
                     link.source
                     for link in self._plans[False].links
@@ -88,6 +98,8 @@ class Applying:
                 refuse_controlled(old, names, f"take the step {step.text!r}")
         self._switched = switched
         self._paused: set[str] = set()
+        self._turned: set[Step] = set()
+        """What controllers have been told to aim elsewhere."""
         self._due: dict[Step, dict[Partition, int]] = {}
         self._quiet: tuple[dict[Partition, int], float] | None = None
 
@@ -136,7 +148,26 @@ class Applying:
             if distributor.level == level and cluster in ("", distributor.cluster)
         ]
 
+    def _retarget_controlled(self, step: Step) -> str:
+        """Tell the controller in charge once; wait until replicas say that it is so."""
+        cluster, rows = self._topology.cluster(step.cluster), ask_replicas(self._plan).rows
+        waiting = [
+            link
+            for link in self._plan.links
+            if (link.source, link.level) == (step.cluster, step.level) and step.to in link.targets
+            if link not in rows or rows[link].target != step.to
+        ]
+        if waiting and step not in self._turned:
+            try:
+                self._turn(cluster, step.level, step.to)
+            except QueryError as error:
+                return str(error)
+            self._turned.add(step)
+        return f"{step.cluster} level {step.level} to serve {step.to}" if waiting else ""
+
     def _retarget(self, step: Step) -> str:
+        if self._topology.cluster(step.cluster).controlled:
+            return self._retarget_controlled(step)
         (endpoint,) = self._endpoints(step.level, step.cluster)
         able = {
             (link.branch, link.topics)

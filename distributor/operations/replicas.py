@@ -5,25 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 from http.client import HTTPException
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlencode
 
 from dafka.errors import WireError
+from dafka.model import Partition
+from dafka.wire.primitives import text
 from distributor.control.messages import FlowKind
-from distributor.control.opened_links import PAGE
-from distributor.control.protocol import decode_opened
+from distributor.control.opened_links import PAGE, REMEMBERED_PAGE
+from distributor.control.protocol import decode_opened, decode_remembered
 from distributor.control.wanted import flows_of
 from distributor.operations.probe import TIMEOUT_S, caller_of
 from distributor.operations.shares import missing, whole
 from distributor.survey import at_once
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dafka.process.caller import Caller
     from distributor.control.messages import Flow
     from distributor.control.protocol import LinkRow, OpenedFlowRow, OpenedPage
     from topology.model import ReplicaSpec
     from topology.plan import Link, Plan
+
+P = TypeVar("P")
 
 _IDLE = {
     FlowKind.OFFSETS: "brings positions of groups",
@@ -79,6 +84,45 @@ def ask_replicas(plan: Plan) -> ToldByReplicas:
     return told
 
 
+@dataclass(slots=True)
+class RememberedByReplicas:
+    """What replicas last knew of a cluster.
+
+    Attributes:
+        age_s: How long ago that was; None if none ever did.
+        heads: Of each that has answered.
+        silent: Why others have not, as sentences.
+    """
+
+    age_s: float | None = None
+    heads: list[Mapping[Partition, int]] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+
+
+def remembered_by_replicas(plan: Plan, cluster: str) -> RememberedByReplicas:
+    """Ask the replicas of all other clusters.
+
+    Raises:
+        MisuseError: A file for asking them cannot be used.
+    """
+    told = RememberedByReplicas()
+    others = [one for one in plan.topology.clusters if one.controlled and one.name != cluster]
+    replicas = [(one.name, replica) for one in others for replica in one.replicas]
+    if not replicas:
+        return told
+    ask = partial(_ask_remembered, caller_of(plan.topology.web, TIMEOUT_S), cluster)
+    answers = at_once(ask, [replica for _, replica in replicas])
+    for (name, replica), answer in zip(replicas, answers, strict=True):
+        if isinstance(answer, str):
+            told.silent.append(f"{name} replica {replica.listen}: {answer}")
+            continue
+        age_ms, heads = answer
+        told.heads.append(heads)
+        if age_ms >= 0:
+            told.age_s = min(age_ms / 1_000, told.age_s or float("inf"))
+    return told
+
+
 _Shares = dict[tuple[str, int, int, str], dict[int, dict[int, "LinkRow"]]]
 """What is written of a link: by its place, how many shares it is in, and the share's number."""
 
@@ -129,9 +173,29 @@ def _judge_others(
 
 
 def _ask(caller: Caller, replica: ReplicaSpec) -> OpenedPage | str:
+    return _page(caller, replica, PAGE, decode_opened)
+
+
+def _ask_remembered(
+    caller: Caller, cluster: str, replica: ReplicaSpec
+) -> tuple[int, Mapping[Partition, int]] | str:
+    heads: dict[Partition, int] = {}
+    while True:
+        asked = urlencode({"cluster": cluster, "from": len(heads)})
+        page = _page(caller, replica, f"{REMEMBERED_PAGE}?{asked}", decode_remembered)
+        if isinstance(page, str):
+            return page
+        known = len(heads)
+        heads |= {Partition(text(one), text(other)): head for one, other, head in page.heads}
+        if not page.more or len(heads) == known:
+            return page.age_ms, heads
+
+
+def _page(caller: Caller, replica: ReplicaSpec, page: str, decode: Callable[[str], P]) -> P | str:
+    """What a replica answers, or why it does not, for people."""
     try:
-        good, page = caller.get(replica.metrics, PAGE)
-        return decode_opened(page) if good else f"{replica.metrics}: {page.strip()[:200]}"
+        good, said = caller.get(replica.metrics, page)
+        return decode(said) if good else f"{replica.metrics}: {said.strip()[:200]}"
     except (OSError, HTTPException) as error:
         return f"{replica.metrics}: {getattr(error, 'reason', error)}"
     except WireError:

@@ -5,7 +5,8 @@ Replicas and controllers die, freeze and get stuck, stores are away; a controlle
 charge any more goes on until it hears of that. Nothing is said before the stores have it, and no
 epoch of a writer comes twice. In the end each flow is written by a replica that is there, who takes
 office then disturbs nobody, and without controllers copying goes on. Where an operator was told
-that links are to aim elsewhere they do, whoever is in charge later.
+that links are to aim elsewhere they do, whoever is in charge later. Who is superseded writes no
+more within two seconds, also without a controller, for as long as the other one lives.
 
 python -m distributor.testing.control_grants --seed 17 --count 100
 """
@@ -17,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from dafka.groups.writers import HEARD_MS
 from dafka.protocol.events import Woke
 from dafka.testing.seeds import run_seeds
 from distributor.control.aims import LinkTurn, place_of
@@ -39,7 +41,13 @@ from distributor.control.grants import (
 from distributor.control.messages import AllowWrites, FlowStatus
 from distributor.testing.control import ControlRun
 from distributor.testing.control_controllers import INSTANCE, SimController
-from distributor.testing.control_replicas import LINK, PARTITIONS, SimReplica, flow_of
+from distributor.testing.control_replicas import (
+    LINK,
+    PARTITIONS,
+    SUPERSEDED_MS_MAX,
+    SimReplica,
+    flow_of,
+)
 from topology.model import ClusterName
 
 if TYPE_CHECKING:
@@ -318,7 +326,7 @@ class GrantRun(ControlRun):
         if len(self.stores.latest.flows) < len(self.flows):
             return "not all flows are wanted"
         for number, wished in self.stores.latest.flows.items():
-            able = [one for one in self.replicas if one.alive and not one.stuck]
+            able = [one for one in self.replicas if _is_well(one)]
             if wished.writer not in [one.name for one in able]:
                 return f"nobody writes flow {number} who could"
             for replica in able:
@@ -327,14 +335,14 @@ class GrantRun(ControlRun):
                 status = FlowStatus.WRITING if epoch else FlowStatus.WARM
                 if run is None or (run.wanted.epoch, run.status) != (epoch, status):
                     return f"{replica.name} does not do with flow {number} what is wanted"
-        for replica in [one for one in self.replicas if one.alive and not one.stuck]:
+        for replica in [one for one in self.replicas if _is_well(one)]:
             if len(replica.runs) > len(self.stores.latest.flows):
                 return f"{replica.name} has not ended what is not wanted"
         return next(self._lagging(), None)
 
     def _lagging(self) -> Iterator[str]:
         for wished in self.stores.latest.flows.values():
-            if self.records.target(wished.flow) != self.records.source:
+            if self._lags(wished.flow):
                 yield f"flow {wished.flow.share} does not copy"
 
     def disturb_nothing(self) -> None:
@@ -352,30 +360,74 @@ class GrantRun(ControlRun):
 
     def lose(self, what: str) -> None:
         """Let a replica that writes die or get stuck for good: others write instead, soon."""
-        writers = {wished.writer for wished in self.stores.latest.flows.values()}
-        able = [one for one in self.replicas if one.alive and not one.stuck]
-        lost = self.chance.choice([one for one in able if one.name in writers])
+        lost = self.chance.choice(self._writers())
         self._trouble_replica(lost, what)
         before_ms = self.world.now_ms
         self.settle()
         assert self.world.now_ms - before_ms < REPLACED_MS_MAX, f"{lost.name} was replaced late"
 
+    def _writers(self) -> list[SimReplica]:
+        """Those that may write, and can."""
+        names = {wished.writer for wished in self.stores.latest.flows.values()}
+        return [one for one in self.replicas if _is_well(one) and one.name in names]
+
+    def supersede(self) -> None:
+        """Let a writer freeze, be replaced, and go on when no controller is there.
+
+        It hears of the other one at the target and writes no more; once that one is gone it does
+        again.
+        """
+        frozen = self.chance.choice(self._writers())
+        mine = {
+            number for number, one in self.stores.latest.flows.items() if one.writer == frozen.name
+        }
+        frozen.frozen = True
+        self.settle()
+        for controller in self.controllers:
+            controller.crash()
+        frozen.thaw()
+        self.world.run_until(self.world.now_ms + 2 * SUPERSEDED_MS_MAX)
+        beside = [one.number for one in frozen.runs.values() if frozen.writes(one)]
+        assert not beside, f"I8: flows {beside} are written by two, without a controller"
+        others = [one for one in self.replicas if one is not frozen]
+        for one in others:
+            one.crash()
+        self._publish()
+        self.world.run_until(self.world.now_ms + HEARD_MS + 5_000)
+        for number in mine:
+            behind = self._lags(self.stores.latest.flows[number].flow)
+            assert not behind, f"flow {number} is not written by who was superseded by the dead"
+        for one in others:
+            one.boot()
+        self.take_office(self.chance.choice(self.controllers))
+        self.settle()
+
+    def _publish(self) -> None:
+        for partition in PARTITIONS:
+            self.records.source[partition] += 100
+
+    def _lags(self, flow: Flow) -> bool:
+        return self.records.target(flow) != self.records.source
+
     def leave_alone(self) -> None:
         """Let all controllers die: whoever may write goes on."""
         for controller in self.controllers:
             controller.crash()
-        for partition in PARTITIONS:
-            self.records.source[partition] += 100
+        self._publish()
         self.world.run_until(self.world.now_ms + 10_000)
         behind = next(self._lagging(), None)
         assert behind is None, f"without controllers {behind}"
+
+
+def _is_well(replica: SimReplica) -> bool:
+    return replica.alive and not replica.stuck and not replica.frozen
 
 
 def run(seed: int) -> GrantRun:
     """Run one seed.
 
     Raises:
-        AssertionError: An invariant of ADR 39 does not hold.
+        AssertionError: An invariant of ADR 39 or 43 does not hold.
     """
     one = GrantRun(seed)
     for replica in one.replicas:
@@ -389,6 +441,7 @@ def run(seed: int) -> GrantRun:
     one.settle()
     one.operator.judge(one.stores.latest)
     one.disturb_nothing()
+    one.supersede()
     one.lose("stick")
     one.lose("crash")
     one.leave_alone()

@@ -6,9 +6,11 @@ The machine is that of `distributor.control.replica`; see `distributor.testing.c
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dafka.groups.writers import Writers
 from dafka.model import SLOTS, Partition
 from dafka.protocol.events import Woke
 from distributor.control.events import (
@@ -32,6 +34,7 @@ from distributor.control.events import (
     StreamOpened,
 )
 from distributor.control.frontiers import reaches
+from distributor.control.later_writers import SAY_MS, LaterWriters, writing_of
 from distributor.control.messages import (
     AllowCompaction,
     AllowWrites,
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from dafka.testing.world import World
     from distributor.control.events import FlowTerms, ReplicaEffect, SessionSettings
     from distributor.control.flow_table import Fate
+    from distributor.control.later_writers import Writing
     from distributor.control.messages import Response
 
 PARTITIONS = Partition("orders", "A"), Partition("orders", "B")
@@ -70,12 +74,43 @@ def flow_of(number: int, kind: FlowKind = FlowKind.RECORDS) -> Flow:
     return Flow(LINK, kind, number % SLOTS, SLOTS)
 
 
+SUPERSEDED_MS_MAX = 2_000
+"""How long an older writer that is awake may go on beside a later one."""
+
+WRITTEN_MS = 500
+"""So long after it has written last a writer is taken for one that lives."""
+
+
+@dataclass(slots=True)
+class _Latest:
+    """The latest writer of a flow: its epoch, since when it writes, and when it did last."""
+
+    epoch: int
+    first_ms: int
+    last_ms: int
+
+
 class SimRecords:
     """What there is to copy, and what every flow has at its target."""
 
     def __init__(self) -> None:
         self.source = dict.fromkeys(PARTITIONS, 0)
+        self.writers = Writers()
+        """What the target's store has heard of them."""
         self._targets: dict[Flow, dict[Partition, int]] = {}
+        self._latest: dict[Writing, _Latest] = {}
+
+    def written(self, flow: Flow, epoch: int, since_ms: int, now_ms: int) -> None:
+        """Something of a flow is written by who has been awake since a moment."""
+        latest = self._latest.setdefault(writing_of(flow, 0), _Latest(epoch, now_ms, now_ms))
+        lives = now_ms < latest.last_ms + WRITTEN_MS
+        if epoch > latest.epoch or (epoch == latest.epoch and not lives):
+            latest.epoch, latest.first_ms = epoch, now_ms
+        if epoch == latest.epoch:
+            latest.last_ms = now_ms
+        elif lives:
+            beside_ms = now_ms - max(since_ms, latest.first_ms)
+            assert beside_ms < SUPERSEDED_MS_MAX, f"I8: {epoch} writes beside {latest.epoch}"
 
     def target(self, flow: Flow) -> dict[Partition, int]:
         """How far a flow's target is."""
@@ -149,10 +184,15 @@ class SimRun:
         self.terms, self._told = terms, None
         self.steered += 1
 
-    def work(self, records: SimRecords, most: int) -> list[ReplicaEvent]:
+    @property
+    def writing(self) -> Writing | None:
+        """What may be written, if anything."""
+        allowed = self.terms.scheduled and self.terms.epoch > 0
+        return writing_of(self.flow, self.terms.epoch) if allowed else None
+
+    def work(self, records: SimRecords, most: int, *, writes: bool) -> list[ReplicaEvent]:
         """Copy some more, and tell of it."""
         target = records.target(self.flow)
-        writes = self.terms.scheduled and self.terms.epoch > 0
         for partition, end in records.source.items():
             if self.terms.scheduled:
                 self.input[partition] = min(end, self.input[partition] + most)
@@ -189,6 +229,10 @@ class SimReplica(SimProcess[ReplicaEvent]):
         self.ended: Counter[SessionEnd] = Counter()
         """Why it has ended sessions."""
         self._fates: Counter[Fate] = Counter()
+        self.later = LaterWriters()
+        self._say_due_ms = 0
+        self._turned_ms = self._awake_ms = 0
+        """When it has turned last, and since when it does."""
 
     @property
     def fates(self) -> Counter[Fate]:
@@ -202,6 +246,7 @@ class SimReplica(SimProcess[ReplicaEvent]):
         self.machine = ReplicaMachine(self.name, self._settings)
         self.runs, self.configuration, self.streams = {}, {}, {}
         self.witness = ReplicaWitness()
+        self.later, self._say_due_ms = LaterWriters(), 0
         self.start()
 
     def accept(self, stream: SimStream) -> None:
@@ -229,6 +274,13 @@ class SimReplica(SimProcess[ReplicaEvent]):
 
     def turn(self) -> None:
         """Let the flows copy, and the machine do what is due."""
+        now_ms = self.world.now_ms
+        if now_ms > self._turned_ms + 2 * TICK_MS:
+            self._awake_ms = now_ms
+        self._turned_ms = now_ms
+        if now_ms >= self._say_due_ms:
+            self._say_due_ms = now_ms + SAY_MS
+            self._say_at_target()
         if not self.stuck:
             for run in [*self.runs.values()]:
                 self._work(run)
@@ -237,11 +289,35 @@ class SimReplica(SimProcess[ReplicaEvent]):
         if due_ms is not None and due_ms <= self.world.now_ms:
             self.handle(Woke())
 
+    def _say_at_target(self) -> None:
+        """Say what may be written; the answer comes after two trips, if it is awake then."""
+        for run in self.runs.values():
+            if run.writing is not None:
+                said = partial(self._said, run.writing, self.incarnation)
+                self.world.after(self.world.delay_ms(), said)
+
+    def _said(self, writing: Writing, incarnation: int) -> None:
+        """The target's store hears who writes."""
+        latest = self._records.writers.heard(*writing, self.world.now_ms)
+        answer = partial(self._answered, writing, latest, incarnation)
+        self.world.after(self.world.delay_ms(), partial(self.when_awake, answer))
+
+    def _answered(self, writing: Writing, latest: int, incarnation: int) -> None:
+        if self.incarnation == incarnation:
+            self.later.told("s1", {writing: latest}, self.world.now_ms)
+
+    def writes(self, run: SimRun) -> bool:
+        """Whether one may write, and nobody is heard of who does under a later epoch."""
+        return run.writing is not None and not self.later.later(run.writing, self.world.now_ms)
+
     def _work(self, run: SimRun) -> None:
-        if run.terms.scheduled and run.terms.epoch:
+        writes = self.writes(run)
+        if run.writing is not None and writes:
+            epoch = run.writing.epoch
+            self._records.written(run.flow, epoch, self._awake_ms, self.world.now_ms)
             granted = (run.flow, run.terms.epoch) in self.witness.granted
             assert granted, f"I6: flow {run.flow.share} writes, and nobody has allowed it"
-        for event in run.work(self._records, self.world.random.randint(1, 5)):
+        for event in run.work(self._records, self.world.random.randint(1, 5), writes=writes):
             self.handle(event)
 
     def _do(self, effect: ReplicaEffect, event: ReplicaEvent) -> None:
@@ -252,6 +328,7 @@ class SimReplica(SimProcess[ReplicaEvent]):
                 runs = self.machine.table.runs
                 (number,) = (one for one, run in runs.items() if run.run == effect.run)
                 self.runs[effect.run] = SimRun(effect, number, self._records)
+                self._say_due_ms = 0
             case SteerFlow() | StopFlow():
                 self._later(partial(self._change, effect))
             case Configure():
@@ -277,6 +354,7 @@ class SimReplica(SimProcess[ReplicaEvent]):
         run = self.runs[effect.run]
         if isinstance(effect, SteerFlow):
             run.steer(effect.terms)
+            self._say_due_ms = 0
         elif run.ending:
             del self.runs[effect.run]
             self.handle(FlowStopped(effect.run))

@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, StorageError
-from dafka.limits import LINKS_MAX, QUERY_BYTES_MAX, PeerBounds
+from dafka.limits import LINKS_MAX, NAMED_MAX, QUERY_BYTES_MAX, WRITERS_MAX, PeerBounds
 from dafka.node.store import Store, StoreRole
 from dafka.node.tower import Tower
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
@@ -315,6 +315,12 @@ CAUSES = {
     ),
     "hold": is_asked(
         query.encode(query.HoldRequest(2, b"", ())), query.encode(query.HoldRequest(1, b"", ()))
+    ),
+    "writers": is_asked(
+        *(
+            query.encode(query.WritersRequest(tuple((b"%d" % n, 0, 1, 1) for n in range(*part))))
+            for part in ((at, at + NAMED_MAX) for at in range(0, WRITERS_MAX + 1, NAMED_MAX))
+        )
     ),
     "control message": commands(b"12345678", b"\1command"),
     "control size": ("control", lambda *_: obey(bytes(QUERY_BYTES_MAX + 1), [])),

@@ -225,3 +225,16 @@ def test_shares_are_the_same_for_ever():
 def test_each_partition_is_in_one_share_and_no_other(address, of):
     assert sum(PartitionShare(number, of).has(address) for number in range(of)) == 1
     assert WHOLE.has(address)
+
+
+@given(st.text(max_size=40), st.integers(1, 20), st.integers(1, 20))
+def test_shares_meet_that_may_have_the_same(address, of, others):
+    mine = next(one for one in _shares(of) if one.has(address))
+    theirs = next(one for one in _shares(others) if one.has(address))
+    assert mine.meets(theirs)
+    assert theirs.meets(mine)
+    assert [one for one in _shares(of) if one.meets(mine)] == [mine]
+
+
+def _shares(of):
+    return [PartitionShare(number, of) for number in range(of)]

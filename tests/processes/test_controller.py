@@ -6,6 +6,7 @@ import logging
 import signal
 import subprocess
 import sys
+import time
 from contextlib import ExitStack
 from urllib.request import urlopen
 
@@ -270,6 +271,35 @@ def test_another_controller_takes_over(controlled, until):
         writer = until(system.ready)
         assert gap_s < 8 * LOADED
     traffic.check(until)
+
+
+@pytest.mark.parametrize("keys", [False, True])
+def test_a_writer_that_was_replaced_stops_without_a_controller(controlled, until):
+    system, traffic = controlled
+    frozen = until(system.ready)
+    traffic.go()
+    until(lambda: len(traffic.read) > 200)
+    process, _ = system.replicas[frozen]
+    others_write = system.others_write(frozen)
+    traffic.gap_s(lambda: process.send_signal(signal.SIGSTOP), others_write)
+    for controller in system.controllers:
+        controller.kill()
+    process.send_signal(signal.SIGCONT)
+    began_s = time.monotonic()
+    until(lambda: system.flows(frozen, "warm") and not system.flows(frozen, "writing"))
+    stopped_s = time.monotonic() - began_s
+    log.info("superseded: wrote no more after %.2f s", stopped_s)
+    known = len(traffic.read)
+    until(lambda: len(traffic.read) > known + 500)
+    later = system.writer()
+    assert later not in (None, frozen)
+    # The one that is left may write, and does once the later one is not heard any more.
+    process, _ = system.replicas[later]
+    gap_s = traffic.gap_s(process.kill, lambda: system.flows(frozen, "writing"))
+    log.info("later writer killed: went on after %.2f s", gap_s)
+    traffic.check(until)
+    assert stopped_s < 2 * LOADED
+    assert gap_s < 14 * LOADED
 
 
 @pytest.mark.parametrize("keys", [True])

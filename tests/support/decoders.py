@@ -169,6 +169,7 @@ QUESTIONS = [
     query.HealthRequest(),
     query.CatchUpRequest(),
     query.LinkSyncRequest(b"1 at level 2", in_sync=True),
+    query.WritersRequest(((b"flow", 0, 2, 7), (b"flow", 1, 2, 8))),
 ]
 ANSWERS = [
     query.TopicsResponse((b"a", b"b"), True),
@@ -185,6 +186,7 @@ ANSWERS = [
     query.HolesResponse(((b"flights", b"AA", 0, 10),)),
     query.SkipResponse(10),
     query.LinkSyncResponse(known=False, awaited=True),
+    query.WritersResponse((7, 9)),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

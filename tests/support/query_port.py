@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from dafka.groups.writers import Writers
 from dafka.limits import READ_BYTES_MAX
 from dafka.query.service import ANSWER_BOUNDS, answer
 from dafka.storage.memory import MemoryLog
@@ -17,7 +18,10 @@ class QueryPort:
     def __init__(self):
         self.log = MemoryLog("AB" * 16)
         self.bounds = ANSWER_BOUNDS
-        self.respond = lambda question: answer(question, self.log, bounds=self.bounds)
+        self.writers = Writers()
+        self.respond = lambda question: answer(
+            question, self.log, writers=self.writers, bounds=self.bounds
+        )
         self.server = QueryServer("tcp://127.0.0.1:*")
         self.endpoint = self.server.endpoint
         self._stopping = threading.Event()

@@ -9,7 +9,7 @@ from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
 from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX, READ_SPANS_MAX
-from dafka.model import Batch, Partition
+from dafka.model import WHOLE, Batch, Partition, PartitionShare
 from dafka.query import messages
 from dafka.query.client import StoreClient
 from dafka.query.messages import decode_question, encode
@@ -333,6 +333,17 @@ def test_a_store_is_told_what_to_hold(serving, client):
     assert Holds(serving.log).floor(ORDERS) == 1
     with pytest.raises(RefusedError, match="hold"):
         client.hold(HoldWord(1, b"all", {}))
+
+
+def test_writers_are_told_of_later_ones(serving, client):
+    rows = [("a", WHOLE, 3), ("b", PartitionShare(1, 2), 4)]
+    many = [(str(number), WHOLE, number + 1) for number in range(NAMED_MAX)]
+    assert client.writers([*rows, *many]) == [3, 4, *range(1, NAMED_MAX + 1)]
+    assert client.writers([("b", WHOLE, 3), ("a", WHOLE, 7)]) == [4, 7]
+    assert client.writers([]) == []
+    serving.respond = lambda _: encode(messages.WritersResponse((1, 2)))
+    with pytest.raises(QueryError, match="for other writers than asked for"):
+        client.writers(rows[:1])
 
 
 def test_a_link_tells_how_it_stands(serving, client):

@@ -53,6 +53,10 @@ questions = st.one_of(
         st.binary(max_size=64),
         st.lists(st.tuples(names, names, sequences), max_size=5).map(tuple),
     ),
+    st.builds(
+        messages.WritersRequest,
+        st.lists(st.tuples(names, sequences, counts, counts), max_size=5).map(tuple),
+    ),
     st.builds(messages.GroupsRequest, st.none() | names),
     st.builds(messages.CommitsRequest, names, st.none() | places),
     st.builds(messages.MembersRequest, names),
@@ -98,6 +102,7 @@ answers = st.one_of(
     ),
     st.builds(messages.LinkSyncResponse, st.booleans(), st.booleans()),
     st.builds(messages.HoldResponse, st.text()),
+    st.builds(messages.WritersResponse, st.lists(counts, max_size=5).map(tuple)),
     st.builds(
         messages.PrepareResponse,
         st.builds(

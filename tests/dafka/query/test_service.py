@@ -502,6 +502,7 @@ def test_any_bytes_are_answered(octets):
         (messages.HolesRequest(), False, False),
         (messages.SkipRequest(b"b", b"1", 7), False, False),
         (messages.LinkSyncRequest(b"1 at level 2", False), False, False),
+        (messages.WritersRequest(((b"b", 0, 1, 1),)), False, False),
         (messages.HoldRequest(1, b"all", ()), False, False),
         (messages.HoldRequest(1, b"all", ((b"b", b"1", 5),)), False, False),
         (messages.CatchUpRequest(), False, False),

@@ -21,6 +21,7 @@ FLOW = {
     "epoch": 9,
     "state": "writing",
     "ready": 1,
+    "why": "",
 }
 REPLICA = {
     "replica": "r1",
@@ -58,6 +59,24 @@ def test_what_a_controller_shows_is_told_to_scripts_and_people(run, controller, 
     code, said, _ = run("controller", what, endpoint, "--json")
     assert (code, json.loads(said)) == (0, row)
     assert "r1" in run("controller", what, endpoint)[1]
+
+
+def test_who_may_write_what_is_told_and_whether_it_does(run, controller):
+    shown, endpoint = controller
+    code, said, _ = run("controller", "grants", endpoint, "--json")
+    assert (code, json.loads(said)) == (0, FLOW)
+    shown["flows"] += [
+        FLOW | {"flow": 8, "writer": "", "epoch": 0, "state": ""},
+        FLOW | {"flow": 9, "writer": "a", "state": "warm", "why": "another replica writes"},
+    ]
+    code, said, _ = run("controller", "grants", endpoint)
+    assert code == 1
+    for word in ("nobody", "not said", "warm: another replica writes", "north to south, level 1"):
+        assert word in said
+    _, said, _ = run("controller", "grants", endpoint, "--json")
+    assert [json.loads(line)["writer"] for line in said.splitlines()] == ["", "a", "r1"]
+    shown["in_charge"] = False
+    assert run("controller", "grants", endpoint)[0] == 2
 
 
 def test_what_is_held_for_others_is_told_and_what_is_gone(run, controller):

@@ -17,33 +17,6 @@ def verify(*words):
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["verify", *map(str, words)])
 
 
-def wait(*words):
-    return CliRunner(env={"COLUMNS": "200"}).invoke(app, ["wait", *map(str, words)])
-
-
-@pytest.mark.net
-@pytest.mark.slow
-def test_waiting_ends_when_all_is_everywhere_or_time_is_up(pair, make_batch):
-    pair.fill(1, make_batch([b"1", b"2"]))
-    with pair.running(1):
-        silent = wait(pair.file, "--timeout", 0)
-        assert silent.exit_code == 4
-        assert "not everywhere after" in silent.stdout
-    with pair.running():
-        missing = wait(pair.file, "--timeout", 0, "--json")
-        assert missing.exit_code == 1
-        told = json.loads(missing.stdout)
-        assert told["everywhere"] is False
-        assert [one["lacks"] for one in told["clusters"]] == [0, 2]
-    pair.fill(2, make_batch([b"1", b"2"]))
-    with pair.running():
-        done = wait(pair.file)
-        lines = wait(pair.file, "--json")
-    assert (done.exit_code, lines.exit_code) == (0, 0)
-    assert done.stdout.startswith("everywhere after ")
-    assert json.loads(lines.stdout)["everywhere"] is True
-
-
 @pytest.mark.net
 @pytest.mark.slow
 def test_equal_clusters(pair, make_batch):

@@ -132,10 +132,12 @@ def test_without_control_sockets_there_is_nobody_to_tell(pair):
 @pytest.mark.net
 def test_lost_tells_what_nobody_has(controlled, monkeypatch):
     loss = Loss("c1", told=1, age_s=2.5, gone=[Gone("orders", "AB" * 16, 3, 1_200)])
-    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: loss)
+    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster, turn: loss)
     found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 1
-    assert "1 distributors have left c1; it was last heard of 2.5 s ago" in found.stdout
+    assert (
+        "1 distributors or controllers have left c1; it was last heard of 2.5 s ago" in found.stdout
+    )
     assert "'orders'/ABABABAB: 1,200 from 3 on" in found.stdout
     found = invoke("lost", str(controlled.file), "--cluster", "c1", "--json")
     assert json.loads(found.stdout)["gone"][0]["first"] == 3
@@ -143,7 +145,9 @@ def test_lost_tells_what_nobody_has(controlled, monkeypatch):
 
 @pytest.mark.net
 def test_lost_of_nothing_is_well(controlled, monkeypatch):
-    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: Loss(cluster, told=1))
+    monkeypatch.setattr(
+        steer, "declare_lost", lambda the_plan, cluster, turn: Loss(cluster, told=1)
+    )
     found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 0
     assert "last heard of never" in found.stdout
@@ -158,7 +162,7 @@ def test_lost_says_that_it_cannot_say_what_is_gone(
     controlled, monkeypatch, untold, unreachable, name
 ):
     loss = Loss("c1", untold=untold, unreachable=unreachable)
-    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster: loss)
+    monkeypatch.setattr(steer, "declare_lost", lambda the_plan, cluster, turn: loss)
     found = invoke("lost", str(controlled.file), "--cluster", "c1")
     assert found.exit_code == 1
     assert "it cannot be said which records are on no other cluster" in found.stdout
@@ -245,15 +249,17 @@ def test_a_step_without_end_is_given_up(apply, monkeypatch):
 SHIPPED = str(Path(__file__).parents[3] / "config" / "controlled.yaml")
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("resume", "--cluster", "cluster-1", "--level", "3", "--topic", "orders"),
-        ("lost", "--cluster", "cluster-1"),
-    ],
-    ids=lambda words: words[0],
-)
-def test_what_replicas_run_is_not_commanded(run, words):
-    code, _, complaint = run(words[0], SHIPPED, *words[1:])
+def test_what_replicas_run_is_not_commanded_at_sockets(run):
+    words = ("--cluster", "cluster-1", "--level", "3", "--topic", "orders")
+    code, _, complaint = run("resume", SHIPPED, *words)
     assert code == 2
     assert "cluster-1 are copied by replicas, which do not take this command yet" in complaint
+
+
+@pytest.mark.net
+def test_of_clusters_with_controllers_these_are_told_what_is_lost(run):
+    code, said, _ = run("lost", SHIPPED, "--cluster", "cluster-3", "--json")
+    told = json.loads(said)
+    assert (code, told["told"], told["gone"]) == (1, 0, None)
+    assert sum("replica" in line for line in told["untold"]) == 6
+    assert sum(line.startswith("cluster-1: no answer from") for line in told["untold"]) == 1

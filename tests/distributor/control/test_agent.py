@@ -18,8 +18,8 @@ from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.lmdb_log import Durability
-from distributor.control import protocol
-from distributor.control.agent import ControlServer, SteeredLink, answer
+from distributor.control import agent, protocol
+from distributor.control.agent import REOPEN_MS_MAX, ControlServer, SteeredLink, answer
 from distributor.control.client import ControlClient
 from distributor.control.protocol import decode_answer, encode
 from distributor.link.events import Stop, StopReason, overtaken_of
@@ -302,3 +302,24 @@ def test_a_flow_is_of_records_alone_and_stays_ready_as_it_changes_its_target(thr
     until(lambda: [*node.progress.there.values()] == [5])
     assert node.turned_ms
     assert not node.join(0)
+
+
+@pytest.mark.net
+def test_a_link_that_begins_anew_does_not_stand_still_meanwhile(pair, monkeypatch):
+    (link, _) = plan(pair.topology).links
+    with pair.running(), closing(SteeredLink(pair.topology, link, is_flow=True)) as node:
+        seen = []
+        opened = node._opened
+
+        def slowly(target):
+            ended_ms = node._node.turned_ms
+            for later_ms in (REOPEN_MS_MAX - 1, 2 * REOPEN_MS_MAX):
+                monkeypatch.setattr(agent, "now_ms", lambda ms=ended_ms + later_ms: ms)
+                seen.append(node.turned_ms > ended_ms)
+            monkeypatch.undo()
+            return opened(target)
+
+        monkeypatch.setattr(node, "_opened", slowly)
+        node.reopen(link.target)
+        assert seen == [True, False], "it is at work, but not for ever"
+        assert node._reopening_ms is None

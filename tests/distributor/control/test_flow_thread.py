@@ -138,6 +138,83 @@ def test_a_flow_that_cannot_run_says_why_and_is_tried_again(works, told, until, 
     thread.join()
 
 
+class Said:
+    """What is said at the targets of one flow: under which epoch it is written, while it is."""
+
+    def __init__(self):
+        self.epochs = []
+
+    def __call__(self, flow, epoch, changed):
+        self.epochs.append(epoch)
+        self.epoch, self.later, self.changed = epoch, 0, changed
+        return self
+
+    def supersede(self, later):
+        self.later = later
+        self.changed()
+
+    def end(self):
+        self.epochs.append(0)
+
+
+@pytest.fixture
+def said():
+    return Said()
+
+
+@pytest.fixture
+def watched(works, told, said):
+    """A flow that may write, told of nothing but what happens at its targets."""
+    thread = FlowThread(StartFlow(1, FLOW, ALLOWED), works, told.append, 60_000, 30, said)
+    yield thread
+    thread.stop()
+    thread.join()
+
+
+def test_who_is_superseded_at_the_target_writes_no_more(watched, works, told, said, until, caplog):
+    until(lambda: told == [WRITING])
+    said.supersede(4)
+    superseded = replace(WARM, reason="another replica writes under epoch 4")
+    until(lambda: told[-1] == superseded)
+    assert [(one.permitted, one.closed) for one in works.opened] == [(True, True), (False, False)]
+    assert "flow writes no more: another replica writes under epoch 4" in caplog.text
+    watched.steer(ALLOWED)
+    until(lambda: told[-2:] == [superseded, superseded])
+    assert said.epochs == [3], "it goes on to ask"
+    watched.steer(replace(ALLOWED, epoch=5))
+    until(lambda: told[-1] == replace(WRITING, epoch=5))
+    assert works.last.permitted
+    until(lambda: said.epochs == [3, 0, 5])
+    assert len(works.opened) == 2
+
+
+def test_who_was_superseded_goes_on_once_the_other_is_gone(watched, works, told, said, until):
+    until(lambda: told == [WRITING])
+    said.supersede(4)
+    until(lambda: not works.last.permitted)
+    said.supersede(0)
+    until(lambda: told[-1] == WRITING)
+    assert works.last.permitted
+
+
+def test_who_may_not_write_or_cannot_says_nothing_at_targets(watched, works, told, said, until):
+    until(lambda: told == [WRITING])
+    works.refusal = PlanError("no such cluster")
+    works.last.failure = MisuseError("port taken")
+    watched.steer(ALLOWED)
+    until(lambda: said.epochs == [3, 0])
+    works.refusal = None
+    watched.interval_ms = 10
+    watched.steer(ALLOWED)
+    until(lambda: said.epochs == [3, 0, 3])
+    watched.steer(READY)
+    until(lambda: said.epochs == [3, 0, 3, 0])
+    watched.steer(ALLOWED)
+    until(lambda: said.epochs == [3, 0, 3, 0, 3])
+    watched.steer(SUSPENDED)
+    until(lambda: said.epochs == [3, 0, 3, 0, 3, 0])
+
+
 def test_what_is_not_scheduled_any_more_has_not_failed(works, told, until):
     works.refusal = PlanError("no such cluster")
     thread = FlowThread(StartFlow(1, FLOW, ALLOWED), works, told.append, 10)

@@ -197,12 +197,30 @@ def test_one_that_is_silent_loses_them_at_once():
 def test_one_that_is_stuck_loses_them_at_once_and_rests():
     office = running("r1", "r2").hear(ReplicaLost("r1", SessionEnd.STALLED)).keep()
     assert office.writers == ["r2"] * 3
-    office.hear(ReplicaFound("r1"), ReplicaLost("r2"), Woke(), later_ms=1_000)
+    office.hear(ReplicaFound("r1"), ReplicaLost("r2", SessionEnd.STALLED), Woke(), later_ms=1_000)
     office.hear(Woke(), later_ms=1_000).keep()
-    assert office.writers == ["r2"] * 3, "nobody is there who can"
+    assert office.writers == ["r2"] * 3, "who rests takes nothing over from who does"
     assert office.machine.wakeup_ms() == office.start_ms + SETTINGS.rest_ms
     office.hear(Woke(), later_ms=SETTINGS.rest_ms).keep()
     assert office.writers == ["r1"] * 3
+
+
+def test_one_that_rests_is_better_than_none():
+    office = running("r1", "r2").hear(ReplicaLost("r1", SessionEnd.STALLED)).keep()
+    office.hear(ReplicaFound("r1"), ReplicaLost("r2"))
+    assert office.machine.wakeup_ms() == office.now_ms + SETTINGS.gone_ms
+    office.hear(Woke(), later_ms=SETTINGS.gone_ms).keep()
+    assert office.writers == ["r1"] * 3
+    office.hear(ReplicaFound("r2")).keep()
+    assert office.writers == ["r1"] * 3, "what works is left alone"
+
+
+def test_also_where_nobody_writes_yet():
+    office = Office(replicas=("r1", "r2")).keep()
+    office.hear(ReplicaFound("r1"), ReplicaLost("r1", SessionEnd.STALLED), ReplicaFound("r1"))
+    assert office.machine.wakeup_ms() == SETTINGS.unseen_ms
+    office.hear(Woke(), later_ms=SETTINGS.unseen_ms)
+    assert office.keep().writers == ["r1"] * 3
 
 
 def test_who_takes_office_goes_on_from_what_is_kept_and_disturbs_nobody():

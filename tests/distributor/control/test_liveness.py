@@ -46,6 +46,18 @@ def test_who_answers_and_does_not_move_is_stuck():
     assert one.end(3_000) is SessionEnd.STALLED
 
 
+def test_what_is_read_late_says_nothing_of_what_was_meanwhile():
+    one = Liveness(SETTINGS, 0)
+    one.ping(0)
+    one.take(Pong(1, 7), 0)
+    one.ping(1_000)
+    one.take(Pong(2, 7), 60_000)
+    assert one.end(60_000) is None, "it was so after one second, and nobody knows how it is now"
+    one.ping(60_000)
+    one.take(Pong(3, 7), 60_001)
+    assert one.end(60_001) is SessionEnd.STALLED
+
+
 def test_a_controller_that_stood_still_itself_asks_before_it_judges():
     one = Liveness(SETTINGS, 0)
     one.ping(0)

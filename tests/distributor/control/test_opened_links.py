@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dafka.errors import WireError
+from dafka.model import Partition
 from distributor.control.messages import Flow, FlowKind
 from distributor.control.opened_links import OpenedLinks
 from distributor.control.protocol import (
@@ -17,6 +18,7 @@ from distributor.control.protocol import (
     OpenedRow,
     StoppedRow,
     decode_opened,
+    decode_remembered,
     values_of,
 )
 from distributor.errors import PlanError
@@ -133,3 +135,35 @@ def test_a_page_has_all_that_a_link_says():
 def test_what_is_no_page_is_refused(page):
     with pytest.raises(WireError):
         decode_opened(page)
+
+
+class RemembersWork:
+    closed = False
+
+    def __init__(self, known):
+        self._known = known
+
+    def remembered(self, cluster):
+        return self._known.get(cluster)
+
+
+def test_what_a_cluster_was_last_known_to_hold_is_told_page_by_page(pair):
+    links = OpenedLinks(pair.topology, no_beats, 2)
+    places = [Partition("orders", f"A{number}") for number in range(3)]
+    works = [
+        RemembersWork({}),
+        RemembersWork({"c2": (900, {places[0]: 4, places[1]: 1})}),
+        RemembersWork({"c2": (700, {places[1]: 5, places[2]: 6})}),
+    ]
+    links._flows = [(None, work) for work in works]
+
+    def told(**asked):
+        page = decode_remembered(json.dumps(links.remembered(asked)))
+        return page.age_ms, [head for _, _, head in page.heads], page.more
+
+    assert told(cluster="c2") == (700, [4, 5], True)
+    assert told(cluster="c2", **{"from": "2"}) == (700, [6], False)
+    assert told(cluster="c1") == (-1, [], False)
+    assert told(**{"from": "x"}) == (-1, [], False)
+    with pytest.raises(WireError):
+        decode_remembered("[]")

@@ -46,6 +46,8 @@ def test_flows_are_told_with_who_writes_and_who_could():
         ControlledFlowRow(flow=6, **about, **shares[1], writer="", epoch=0, state="", ready=1),
     ]
     assert next(flow_rows(WISHES, {})).state == ""
+    machines["r1"].reports.flows[5].reason = "no such cluster"
+    assert [row.why for row in flow_rows(WISHES, machines)] == ["no such cluster", ""]
 
 
 def test_replicas_are_told_with_what_they_say():

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dafka.errors import QueryError
 from dafka.model import Partition
 from dafka.process.clock import Clock
 from dafka.records.envelope import Envelope
@@ -17,7 +18,9 @@ from distributor.errors import CommandError, PlanError
 from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
+from distributor.operations import apply as applies
 from distributor.operations.apply import QUIET_S, Applying
+from distributor.operations.replicas import ToldByReplicas
 from topology.diff import Action, Step
 
 pytestmark = pytest.mark.net
@@ -59,44 +62,48 @@ def step(action, cluster="", level=0, to="", topics=""):
     return Step(action=action, text="", cluster=cluster, level=level, to=to, topics=topics)
 
 
+def not_turned(cluster, level, to):
+    raise AssertionError((cluster.name, level, to))
+
+
 def test_the_steps_are_those_of_the_difference(pair, logs):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
     assert [one.action for one in applying.steps] == [Action.SWITCH]
-    assert Applying(logs, changed(pair, "name: pair", "name: pair")).steps == ()
-    refused = Applying(logs, changed(pair, "level: 1", "level: 2"))
+    assert Applying(logs, changed(pair, "name: pair", "name: pair"), not_turned).steps == ()
+    refused = Applying(logs, changed(pair, "level: 1", "level: 2"), not_turned)
     assert [one.rule for one in refused.change.refusals] == ["relabel"]
 
 
 def test_what_runs_is_not_applied_to_itself(pair, logs):
     with pytest.raises(PlanError, match="write what is to run into another file"):
-        Applying(logs, pair.file)
+        Applying(logs, pair.file, not_turned)
 
 
 def test_nothing_is_applied_where_nothing_runs(pair, tmp_path):
     with pytest.raises(PlanError, match="no `distributor up`"):
-        Applying(tmp_path, pair.file)
+        Applying(tmp_path, pair.file, not_turned)
 
 
 def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, hangups):
     file = changed(pair, "name: pair", "name: other")
-    applying = Applying(logs, file)
+    applying = Applying(logs, file, not_turned)
     (switch,) = applying.steps
     with pair.running():
         assert applying.look(switch) == "`distributor up` to read its file again"
         assert hangups == [signal.SIGHUP]
         assert pair.file.read_text() == file.read_text()
         # Interrupted here, it goes on with what is left.
-        again = Applying(logs, file)
+        again = Applying(logs, file, not_turned)
         assert [one.action for one in again.steps] == [Action.SWITCH]
         PidFile.of(pair.file).note(logs)
         assert again.look(switch) == ""
     assert again.look(switch) == "c1, c2 to answer"
     again.finish()
-    assert Applying(logs, file).steps == ()
+    assert Applying(logs, file, not_turned).steps == ()
 
 
 def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
     (switch,) = applying.steps
     applying.look(switch)
     replace(find(logs), problem="no keys").note(logs)
@@ -108,7 +115,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1"]))
     seconds = 0.0
     clock = Clock(seconds=lambda: seconds)
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), clock)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, clock)
     silence = step(Action.SILENCE, "c1")
     with pair.running():
         assert applying.look(silence) == "3 s of silence"
@@ -125,7 +132,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
 
 def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
     drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
     other = step(Action.DRAIN, "c1", topics="eu-*")
     with pair.running():
@@ -148,7 +155,7 @@ def leaving(pair, logs, hangups, make_batch):
     """A change by which c1 goes, drained; and its last step."""
     for number in (1, 2):
         pair.fill(number, make_batch([b"1", b"2"], envelope=COPIED))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
     drain, switch = step(Action.DRAIN, "c1"), step(Action.SWITCH)
     applying.change = replace(applying.change, steps=(drain, switch))
     with pair.running():
@@ -221,7 +228,7 @@ def controlled(make_pair, logs):
     with ExitStack() as stack:
         server = ControlServer(control_endpoint(pair.topology, "c1", 1), [link])
         stack.callback(server.close)
-        yield Applying(logs, changed(pair, "name: pair", "name: other")), link
+        yield Applying(logs, changed(pair, "name: pair", "name: other"), not_turned), link
 
 
 def test_a_link_is_retargeted_once_and_waited_for(controlled):
@@ -252,7 +259,7 @@ def test_the_sockets_of_what_comes_are_where_the_running_file_is(controlled, tmp
 
 
 def test_without_control_sockets_links_cannot_be_told(pair, logs):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"))
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
     with pytest.raises(PlanError, match="no `control` sockets"):
         applying.look(step(Action.HOLD, level=1))
 
@@ -268,7 +275,31 @@ def test_a_change_whose_links_replicas_run_is_refused_before_its_first_step(pair
     pair.file.write_text(plain.replace("    id: 1\n", REPLICAS))
     file = changed(pair, "name: pair", "levels: {epoch: 1}\nname: pair")
     with pytest.raises(PlanError, match=r"cannot take the step 'level 1: .*c1 are copied by repl"):
-        Applying(logs, file)
+        Applying(logs, file, not_turned)
     # To be only run it needs no commands.
     file.write_text(plain)
-    assert [one.action for one in Applying(logs, file).steps] == [Action.SWITCH]
+    assert [one.action for one in Applying(logs, file, not_turned).steps] == [Action.SWITCH]
+
+
+def test_of_clusters_with_controllers_the_one_in_charge_retargets(pair, logs, monkeypatch):
+    pair.file.write_text(pair.file.read_text().replace("    id: 1\n", REPLICAS))
+    asked, failures = [], [QueryError("no answer from c1")]
+
+    def turn(cluster, level, to):
+        if failures:
+            raise failures.pop()
+        asked.append((cluster.name, level, to))
+
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), turn)
+    (link,) = [one for one in applying._plan.links if one.source == "c1"]
+    told = ToldByReplicas()
+    monkeypatch.setattr(applies, "ask_replicas", lambda _: told)
+    retarget = step(Action.RETARGET, "c1", 1, "c2")
+    assert applying.look(retarget) == "no answer from c1"
+    for target in ("c9", "c9"):
+        told.rows[link] = protocol.LinkRow("c1", 1, 1, target, "serving", "", "", 0, 5)
+        assert applying.look(retarget) == "c1 level 1 to serve c2"
+    assert asked == [("c1", 1, "c2")], "once"
+    told.rows[link] = protocol.LinkRow("c1", 1, 1, "c2", "serving", "", "", 0, 5)
+    assert applying.look(retarget) == ""
+    assert Applying(logs, pair.file.with_name("new.yaml"), not_turned).look(retarget) == ""

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
+from urllib.parse import parse_qsl
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import pytest
 
-from distributor.control.protocol import LinkRow, OpenedFlowRow, OpenedRow
-from distributor.operations.replicas import ToldByReplicas, ask_replicas
+from distributor.control.protocol import (
+    LinkRow,
+    OpenedFlowRow,
+    OpenedRow,
+    RememberedPage,
+    values_of,
+)
+from distributor.operations.replicas import (
+    RememberedByReplicas,
+    ToldByReplicas,
+    ask_replicas,
+    remembered_by_replicas,
+)
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import NO_ANSWER, Told, ask_links
 from distributor.operations.status import _unsaid as unsaid
@@ -35,8 +48,10 @@ def serve():
 
     def serve(page, status="200 OK"):
         def answer(environ, start_response):
-            assert environ["PATH_INFO"] == "/links"
             start_response(status, [])
+            if callable(page):
+                return [page(environ["PATH_INFO"], environ["QUERY_STRING"]).encode()]
+            assert environ["PATH_INFO"] == "/links"
             return [page.encode()]
 
         server = make_server("127.0.0.1", 0, answer, handler_class=_Silent)
@@ -166,3 +181,31 @@ def test_who_does_not_answer_as_a_replica_is_named_with_the_reason(serve, free_p
 
 def test_without_replicas_nobody_is_asked():
     assert ask_replicas(plan(PAIR)) == ToldByReplicas()
+
+
+def remembers(age_ms, heads, at_once):
+    """A replica that tells so many heads at once."""
+
+    def page(path, query):
+        asked = dict(parse_qsl(query))
+        assert (path, asked["cluster"]) == ("/remembered", "c2")
+        first = int(asked["from"])
+        rows = [(topic.encode(), b"AA", head) for topic, head in sorted(heads.items())]
+        more = first + at_once < len(rows)
+        told = RememberedPage(age_ms, tuple(rows[first : first + at_once]), more)
+        return json.dumps(values_of(told))
+
+    return page
+
+
+def test_what_replicas_knew_of_a_cluster_is_asked_of_all_page_by_page(serve, free_ports):
+    heads = {f"t{number}": number for number in range(5)}
+    nobody = f"127.0.0.1:{free_ports(1)}"
+    known = serve(remembers(1_500, heads, 2)), serve(remembers(-1, {}, 2)), nobody
+    told = remembered_by_replicas(controlled(*known), "c2")
+    assert told.age_s == 1.5
+    found = [{place.topic: head for place, head in one.items()} for one in told.heads]
+    assert found == [heads, {}]
+    (silent,) = told.silent
+    assert silent.startswith(f"c1 replica replica:3: {nobody}: ")
+    assert remembered_by_replicas(controlled(*known), "c1") == RememberedByReplicas()

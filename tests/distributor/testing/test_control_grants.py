@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from dafka.groups.writers import Writers
 from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
@@ -18,8 +19,10 @@ from distributor.control.grants import (
     Wished,
     WishesKept,
 )
+from distributor.control.later_writers import LaterWriters
 from distributor.control.messages import AllowCompaction, AllowWrites
 from distributor.testing.control_grants import SimStores, judged, run
+from distributor.testing.control_replicas import SimReplica
 from tests.support.control_commands import flow_of
 from tests.support.seeds import assert_all_pass, broken_by, shown_by
 
@@ -139,7 +142,36 @@ def what_ends_is_not_said(changes=GrantMachine._changes):
     return faulty
 
 
+def superseded_for_ever(later=LaterWriters.later):
+    def faulty(self, writing, now_ms):
+        known = self.__dict__.setdefault("_known", {})
+        known[writing] = known.get(writing) or later(self, writing, now_ms)
+        return known[writing]
+
+    return faulty
+
+
+def the_last_to_speak_counts(heard=Writers.heard):
+    def faulty(self, flow, share, epoch, now_ms):
+        self._flows.pop(flow, None)
+        return heard(self, flow, share, epoch, now_ms)
+
+    return faulty
+
+
 FAULTS = {
+    "a superseded writer never looks": lambda patch: patch.setattr(
+        SimReplica, "_say_at_target", lambda self: None
+    ),
+    "who is superseded heeds only its controller": lambda patch: patch.setattr(
+        LaterWriters, "later", lambda *_: 0
+    ),
+    "who was superseded never writes again": lambda patch: patch.setattr(
+        LaterWriters, "later", superseded_for_ever()
+    ),
+    "a store knows who spoke last": lambda patch: patch.setattr(
+        Writers, "heard", the_last_to_speak_counts()
+    ),
     "aims that are kept are not read": lambda patch: patch.setattr(
         GrantMachine, "__init__", kept_aims_are_not_read()
     ),

@@ -1,0 +1,80 @@
+"""`distributor wait`: until what is published is everywhere, as controllers or stores say."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from distributor.cli.bars import bar
+from distributor.cli.controller_asks import Certificate, CertificateKey, ControllerCa
+from distributor.cli.options import File, Json
+from distributor.cli.replica import certificates_of
+from distributor.control.operator_client import OperatorClient
+from distributor.loading import load
+from distributor.operations.barrier import can_be_asked, wait_at_controllers
+from distributor.verify.waiting import Awaited
+from distributor.verify.waiting import wait as wait_for_all
+from topology import plan
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
+from topology.terminal import say
+
+if TYPE_CHECKING:
+    from distributor.control.certificates import Certificates
+    from distributor.control.questions import Waited
+
+AWAITED: Columns[Awaited] = (
+    column("cluster"),
+    number("lacks"),
+    column("error"),
+)
+
+
+def wait(
+    file: File,
+    timeout: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Seconds; what is not there then is missing.")
+    ] = 30.0,
+    json_lines: Json = False,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Wait until all that is published so far is on every cluster that it is for.
+
+    Where controllers run all links and can be asked, they say so; else all stores are compared.
+    What is published meanwhile is not waited for. Exit codes: 0 it is everywhere; 1 records are
+    missing; 2 the call cannot be used; 4 a cluster, or its controllers, do not answer.
+
+    Example: distributor wait config/four-clusters.yaml --timeout 30
+    """
+    the_plan = plan(load(file))
+    files = {"--certificate-key": certificate_key, "--controller-ca": controller_ca}
+    certificates = certificates_of(certificate, files)
+    began_s = time.monotonic()
+    with bar("waiting") as progress:
+        if can_be_asked(the_plan, shown=certificates is not None):
+            ask = partial(_ask_controller, certificates)
+            found = wait_at_controllers(the_plan, timeout, ask, progress)
+        else:
+            found = wait_for_all(the_plan.topology, timeout, progress)
+    seconds = time.monotonic() - began_s
+    silent = any(one.lacks is None for one in found)
+    lacks = sum(one.lacks or 0 for one in found)
+    if json_lines:
+        clusters = [fields_of(one) for one in found]
+        everywhere = not (lacks or silent)
+        print_json({"everywhere": everywhere, "after_s": round(seconds, 3), "clusters": clusters})
+    elif lacks or silent:
+        open_console().print(table(AWAITED, found, f"not everywhere after {seconds:.1f} s"))
+    else:
+        say(f"everywhere after {seconds:.1f} s")
+    if lacks or silent:
+        raise typer.Exit(4 if silent else 1)
+
+
+def _ask_controller(certificates: Certificates | None, place: str, timeout_s: float) -> Waited:
+    with OperatorClient(place, certificates) as client:
+        return client.wait(timeout_s)
