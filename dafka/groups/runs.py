@@ -38,25 +38,28 @@ _NAMESPACE = UUID("0d7c1bd5-6f0c-4f0b-8a55-0d8f6f9a3f1e")
 """Drawn once; makes our names differ from everybody else's."""
 
 
-class Segment(NamedTuple):
+class StagedRows(NamedTuple):
     """What one attempt of a task has staged for one topic.
 
     Attributes:
         topic: Where it is to go.
         task: Number of the task.
-        address: Of its partition in `STAGED`, in which there is nothing else.
-        records: How many.
+        address: Of its partition in `STAGED`, in which there is nothing else. A record there holds
+            a whole batch, and its time is when that was staged: the rows' own may be long ago.
+        batches: How many.
+        records: How many rows.
         digest: Of its rows; that of several segments is the sum.
     """
 
     topic: str
     task: int
     address: str
+    batches: int
     records: int
     digest: int
 
 
-class Part(NamedTuple):
+class RunPart(NamedTuple):
     """Where staged records are published: all of a segment, in one partition.
 
     Attributes:
@@ -64,12 +67,14 @@ class Part(NamedTuple):
         first: Sequence of the first record.
         records: How many.
         staged: The address in `STAGED`.
+        batches: How many there.
     """
 
     partition: Partition
     first: int
     records: int
     staged: str
+    batches: int
 
     @property
     def end(self) -> int:
@@ -88,7 +93,7 @@ class Manifest(NamedTuple):
 
     run: int
     digest: int
-    parts: tuple[Part, ...]
+    parts: tuple[RunPart, ...]
 
     @property
     def records(self) -> int:
@@ -109,7 +114,7 @@ def group_of(key: str) -> str:
     return f"{SINKS}{uuid5(_NAMESPACE, key).hex}"
 
 
-def digest_of(segments: Iterable[Segment]) -> int:
+def digest_of(segments: Iterable[StagedRows]) -> int:
     """The digest of the rows of all these."""
     return sum(segment.digest for segment in segments) % DIGESTS
 
@@ -120,7 +125,7 @@ def enrolled(manifest: Manifest, stores: int) -> Membership:
     Raises:
         MisuseError: It has too many parts.
     """
-    parts = [[*part.partition, part.first, part.records, part.staged] for part in manifest.parts]
+    parts = [[*part.partition, *part[1:]] for part in manifest.parts]
     says = json.dumps([manifest.digest, parts], separators=(",", ":")).encode()
     members = {_MEMBER: Member((says,), SESSION_MS)}
     membership = Membership(manifest.run + 1, stores, members)
@@ -150,11 +155,13 @@ def manifest_in(membership: Membership) -> Manifest | None:
         raise WireError("membership") from error
 
 
-def _part(topic: str, address: str, first: int, records: int, staged: str) -> Part:
+def _part(topic: str, address: str, first: int, records: int, staged: str, batches: int) -> RunPart:
     for name in (topic, address, staged):
         if not isinstance(name, str):
             raise TypeError(name)
-    return Part(Partition(topic, address), _whole(first), _whole(records), staged)
+    return RunPart(
+        Partition(topic, address), _whole(first), _whole(records), staged, _whole(batches)
+    )
 
 
 def _whole(value: object) -> int:

@@ -18,6 +18,7 @@ from dafka.query.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
+    from typing import Self
 
     from dafka.cluster import Cluster
     from dafka.groups.membership import Accept, Accepted, Prepare, Promise
@@ -48,7 +49,8 @@ class Register:
         patience_ms: int = PATIENCE_MS,
         clock: Clock = CLOCK,
     ) -> None:
-        self._cluster = cluster
+        self._servers = cluster.stores
+        self._stores = ClusterClient(cluster, SIGN_TIMEOUT_MS)
         self._group = group
         self._proposer = Proposer(group, len(cluster.stores), session_ms)
         self._patience_ms = patience_ms
@@ -61,13 +63,13 @@ class Register:
         Raises:
             QueryError: Not more than half of them answer.
         """
-        with ClusterClient(self._cluster, SIGN_TIMEOUT_MS) as stores:
-            rosters = stores.some(lambda one: one.members(self._group), self._proposer.majority)
-        found = {(roster.accepted, roster.membership) for roster in rosters}
-        if len(found) == 1:
-            return decode(rosters[0].membership)
+        told = self._stores.all(lambda store: store.members(self._group)).given.values()
+        found = {(roster.accepted, roster.membership) for roster in told}
+        if len(found) == 1 and len(told) >= self._proposer.majority:
+            ((_, membership),) = found
+            return decode(membership)
         # Some have more than others: what is agreed on then is what a round makes of it.
-        return self.change(lambda membership: membership)
+        return self.change(lambda there: there)
 
     def change(self, offer: Callable[[Membership], Membership]) -> Membership:
         """Change it, and return what was agreed on.
@@ -81,30 +83,37 @@ class Register:
         """
         until_ms = self._clock.now_ms() + self._patience_ms
         failure: QueryError | None = None
-        with ClusterClient(self._cluster, SIGN_TIMEOUT_MS) as stores:
-            while self._clock.now_ms() < until_ms:
-                try:
-                    agreed = self._round(stores, offer)
-                except QueryError as error:
-                    agreed, failure = None, error
-                if agreed is not None:
-                    return agreed
-                now_ms = self._clock.now_ms()
-                if self._proposer.ballot is not None:
-                    self._proposer.fail(now_ms)
-                self._clock.sleep(max(0, self._proposer.due_ms - now_ms) / 1_000)
+        while self._clock.now_ms() < until_ms:
+            try:
+                agreed = self._round(offer)
+            except QueryError as error:
+                agreed, failure = None, error
+            if agreed is not None:
+                return agreed
+            now_ms = self._clock.now_ms()
+            if self._proposer.ballot is not None:
+                self._proposer.fail(now_ms)
+            self._clock.sleep(max(0, self._proposer.due_ms - now_ms) / 1_000)
         raise QueryError(
             f"the stores have not agreed within {self._patience_ms / 1_000:g} s on what group "
             f"{self._group!r} has: {failure or 'others go on changing it, or they have just begun'}"
         ) from failure
 
-    def _round(
-        self, stores: ClusterClient, offer: Callable[[Membership], Membership]
-    ) -> Membership | None:
+    def close(self) -> None:
+        """Release the connections."""
+        self._stores.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _round(self, offer: Callable[[Membership], Membership]) -> Membership | None:
         proposer = self._proposer
         prepare = proposer.begin(self._name, self._clock.now_ms())
         due_ms = proposer.due_ms
-        promises = self._promises(stores, prepare)
+        promises = self._promises(prepare)
         if not promises:
             return None
         found = max(promises, key=lambda promise: promise.accepted)
@@ -120,9 +129,9 @@ class Register:
                 raise QueryError(f"no time was left to ask the store at {store.endpoint}")
             return store.endpoint, store.accept(accept), sent_ms
 
-        return self._agreed(stores, accept, accepted)
+        return self._agreed(accept, accepted)
 
-    def _promises(self, stores: ClusterClient, prepare: Prepare) -> Collection[Promise]:
+    def _promises(self, prepare: Prepare) -> Collection[Promise]:
         """Enough of them, or none: those of more than half, where one of these has something.
 
         Where none has, all stores are asked: who has promised nothing takes nothing at first, and
@@ -132,10 +141,10 @@ class Register:
         def ask(store: StoreClient) -> tuple[str, Promise]:
             return store.endpoint, store.prepare(prepare)
 
-        enough = self._taken_in(prepare, stores.some(ask, self._proposer.majority))
+        enough = self._taken_in(prepare, self._stores.some(ask, self._proposer.majority))
         if self._proposer.ballot is None or any(one.accepted > NO_BALLOT for one in enough):
             return enough
-        answers = stores.all(ask)
+        answers = self._stores.all(ask)
         enough = self._taken_in(prepare, answers.given.values())
         if not enough and answers.failure is not None:
             raise answers.failure
@@ -153,12 +162,11 @@ class Register:
 
     def _agreed(
         self,
-        stores: ClusterClient,
         accept: Accept,
         ask: Callable[[StoreClient], tuple[str, Accepted, int]],
     ) -> Membership | None:
         """What is agreed on, once all stores that can be were asked: each of them shall have it."""
-        answers = stores.all(ask)
+        answers = self._stores.all(ask)
         for endpoint, reply, sent_ms in answers.given.values():
             now_ms = self._clock.now_ms()
             agreed = self._proposer.accepted(
@@ -171,4 +179,4 @@ class Register:
         return None
 
     def _number(self, endpoint: str) -> int:
-        return self._cluster.stores.index(endpoint)
+        return self._servers.index(endpoint)

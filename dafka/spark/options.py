@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, credentials_in
 from dafka.errors import MisuseError
+from dafka.groups.membership import blocking_of
 from dafka.model import checked_topic
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
@@ -182,7 +183,6 @@ class SinkOptions:
         log_starts: For whole batches: where partitions begin of which their source has no more than
             that.
         batch_bytes: Size at which a batch goes out.
-        held_bytes_max: What a repetition holds back in memory; more goes to a temporary file.
         silence_s: How long no store may acknowledge anything before a task fails, and is tried
             again.
     """
@@ -193,7 +193,6 @@ class SinkOptions:
     run_id: str | None = None
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
     batch_bytes: int = 256 * 1024
-    held_bytes_max: int = 32 * 1024 * 1024
     silence_s: float = 60.0
 
 
@@ -221,7 +220,9 @@ def sink_options(
     if copying:
         cluster.open().checked_mirroring()
     servers = cluster.servers
-    min_acks = given.number("minAcks") or 1
+    # So many that each majority of the stores has one of them: one of three may be down.
+    usual = 1 if copying else blocking_of(len(servers))
+    min_acks = given.number("minAcks") or usual
     if min_acks > len(servers):
         raise MisuseError(
             f"option 'minAcks' must be 1 to {len(servers)}, the number of 'servers': {min_acks}"

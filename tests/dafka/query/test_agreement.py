@@ -56,30 +56,37 @@ def acceptors():
         yield acceptors
 
 
-def register(stores, **settings):
-    cluster = Cluster((), [one.endpoint for one in stores])
-    return Register(cluster, "group", SESSION_MS, **settings)
+@pytest.fixture
+def register():
+    """A function that opens the register of a group that these keep."""
+    with ExitStack() as opened:
+
+        def register(stores, **settings):
+            cluster = Cluster((), [one.endpoint for one in stores])
+            return opened.enter_context(Register(cluster, "group", SESSION_MS, **settings))
+
+        yield register
 
 
 def has(generation, what=b"x", stores=3):
     return Membership(generation, stores, {"run": Member((what,), SESSION_MS)})
 
 
-def test_there_is_nothing_before_the_first_time(acceptors):
+def test_there_is_nothing_before_the_first_time(acceptors, register):
     stores = acceptors(3)
     assert register(stores).read() == NOBODY
     assert register(stores).change(lambda found: found) == NOBODY
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_what_was_agreed_on_is_read(acceptors, count):
+def test_what_was_agreed_on_is_read(acceptors, register, count):
     stores = acceptors(count)
     for generation in (1, 2):
         assert register(stores).change(lambda _: has(generation)) == has(generation)  # noqa: B023
         assert register(stores).read() == has(generation)
 
 
-def test_an_offer_is_made_of_what_is_there(acceptors):
+def test_an_offer_is_made_of_what_is_there(acceptors, register):
     stores = acceptors(3)
     register(stores).change(lambda _: has(1, b"first"))
     seen = []
@@ -93,7 +100,7 @@ def test_an_offer_is_made_of_what_is_there(acceptors):
 
 
 @pytest.mark.slow
-def test_of_many_at_once_one_wins_and_all_know_which(acceptors):
+def test_of_many_at_once_one_wins_and_all_know_which(acceptors, register):
     stores = acceptors(3)
     agreed = []
 
@@ -111,7 +118,7 @@ def test_of_many_at_once_one_wins_and_all_know_which(acceptors):
     assert register(stores).read() == agreed[0]
 
 
-def test_one_of_three_may_be_down(acceptors):
+def test_one_of_three_may_be_down(acceptors, register):
     stores = acceptors(3)
     register(stores).change(lambda _: has(1))
     stores[0].away = True
@@ -120,16 +127,16 @@ def test_one_of_three_may_be_down(acceptors):
     assert register(stores).read() == has(2), "one that was away learns of it"
 
 
-def test_one_of_two_may_not(acceptors):
+def test_one_of_two_may_not(acceptors, register):
     stores = acceptors(2)
     stores[0].away = True
     with pytest.raises(QueryError, match="1 of 2 stores"):
-        register(stores).read()
+        register(stores, patience_ms=300).read()
     with pytest.raises(QueryError, match=r"not agreed within 0\.3 s .* 1 of 2 stores"):
         register(stores, patience_ms=300).change(lambda _: has(1))
 
 
-def test_a_store_with_a_new_disk_counts_for_nothing(acceptors):
+def test_a_store_with_a_new_disk_counts_for_nothing(acceptors, register):
     """One that knows and one that has lost its disk are not enough; all three are (ADR 30)."""
     stores = acceptors(3)
     register(stores).change(lambda _: has(1))
@@ -143,7 +150,7 @@ def test_a_store_with_a_new_disk_counts_for_nothing(acceptors):
     assert register(stores).read() == has(1), "the new disk has it too by now"
 
 
-def test_a_round_that_takes_too_long_is_given_up(acceptors):
+def test_a_round_that_takes_too_long_is_given_up(acceptors, register):
     """What is asked later is no part of it, however fast it is answered."""
     stores = acceptors(1)
     times = iter(range(0, 10**6, 90))

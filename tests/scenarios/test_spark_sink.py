@@ -1,0 +1,122 @@
+"""Spark's sink with real executors, as drivers that are started by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.groups.runs import STAGED
+from dafka.process import metrics
+from dafka.spark.session import ensure_java
+from tests.dafka.spark.conftest import SparkCluster
+
+pytestmark = [pytest.mark.slow, pytest.mark.net]
+
+ROWS = 40_000
+JOB_S_MAX = 400.0
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SparkCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    cluster.open()
+    before = metrics.DISPUTED._value.get()
+    yield cluster
+    assert metrics.DISPUTED._value.get() == before
+    cluster.close()
+
+
+@pytest.fixture
+def start(cluster):
+    """A function that starts a driver in a session of its own."""
+    try:
+        ensure_java()
+    except MisuseError as error:
+        pytest.skip(str(error))
+    with ExitStack() as started:
+
+        def start(master="local[4,4]", *, conf=(), options=(), **given):
+            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0} | given
+            job |= {"master": master, "conf": dict(conf)}
+            job["options"] = {**cluster.options, "topic": "t", **dict(options)}
+            driver = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.spark_sink_job", json.dumps(job)],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            started.callback(kill, driver)
+            return driver
+
+        yield start
+
+
+def kill(driver):
+    """Kill a driver and all that it has started."""
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate(timeout=60)
+
+
+def end(driver):
+    """Wait until a driver is done; returns its error, empty if there is none."""
+    _, said = driver.communicate(timeout=JOB_S_MAX)
+    return said if driver.returncode else ""
+
+
+def numbers(first=0, rows=ROWS):
+    return sorted(b"%d" % number for number in range(first, first + rows))
+
+
+def attempts(cluster):
+    return sum(partition.topic == STAGED for partition in cluster.records())
+
+
+@pytest.mark.parametrize("master", ["local[4,4]", "local-cluster[2,2,1024]"])
+def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, master):
+    """Spark runs a second attempt of the task that rests half way, beside the first."""
+    assert end(start(master, conf=SPECULATION, slow_s=20.0)) == ""
+    assert attempts(cluster) > 4, "there was a second one"
+    assert cluster.values() == numbers()
+
+
+def test_a_job_goes_on_after_its_driver_was_killed_with_other_tasks(start, cluster, until):
+    """Killed while it publishes, or nearly; what it had agreed on is ended by the next."""
+    options = {"runId": "nightly"}
+    killed = start(options=options)
+    until(lambda: killed.poll() is not None or cluster.published(), JOB_S_MAX)
+    kill(killed)
+    for tasks in (3, 7):
+        assert end(start("local[2,4]", options=options, tasks=tasks)) == ""
+        assert cluster.values() == numbers()
+
+
+def test_of_two_jobs_at_once_with_one_name_one_counts(start, cluster):
+    """The other is told so if its rows are others, and has written nothing."""
+    options = {"runId": "nightly"}
+    drivers = [
+        start("local[2,4]", options=options, first=first, tasks=tasks)
+        for first, tasks in ((0, 4), (ROWS, 3))
+    ]
+    said = [end(driver) for driver in drivers]
+    assert sorted(map(bool, said)) == [False, True]
+    assert "rows that are not these" in "".join(said)
+    assert cluster.values() == numbers(ROWS * said.index(""))
