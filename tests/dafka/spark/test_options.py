@@ -240,6 +240,14 @@ def test_options_of_a_sink():
     assert (options.topic, options.min_acks, options.run_id) == ("t", 2, "r")
 
 
+@pytest.mark.parametrize(("stores", "min_acks"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
+def test_so_many_stores_have_a_record_that_each_majority_has_one(stores, min_acks):
+    servers = ",".join(f"tcp://127.0.0.1:{5600 + number}" for number in range(stores))
+    given = {**SINK, "servers": servers}
+    assert sink_options(given, stream=True).min_acks == min_acks
+    assert sink_options(given, stream=True, copying=True).min_acks == 1
+
+
 def test_log_starts_are_for_whole_batches():
     text = '{"orders": {"AB": 4}}'
     options = sink_options({**SINK, "logStarts": text}, stream=True, copying=True)
