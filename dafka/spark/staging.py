@@ -209,6 +209,10 @@ def unwrapped(part: RunPart, staged: Iterable[Batch]) -> Iterator[Batch]:
 # what they hold would often add up to the same.
 
 
+_KEYED = 0x5A5A5A5A
+"""Makes an empty key another one than none."""
+
+
 def digest_of_values(values: Sequence[bytes | None]) -> int:
     """The digest of rows that are values only."""
     checksums = [crc32(b"" if value is None else value) + (value is None) for value in values]
@@ -219,6 +223,8 @@ def digest_of_row(fields: Fields, timestamp_ms: int | None) -> int:
     """The digest of one row; its timestamp counts if it has one of its own."""
     key, value, headers = fields
     checksum = crc32(b"" if value is None else value) + (value is None)
-    if key is not None or headers or timestamp_ms is not None:
-        checksum = crc32(repr((checksum, key, headers, timestamp_ms)).encode())
+    if key is not None:
+        checksum = crc32(key, checksum ^ _KEYED)
+    if headers or timestamp_ms is not None:
+        checksum = crc32(repr((checksum, headers, timestamp_ms)).encode())
     return checksum * checksum

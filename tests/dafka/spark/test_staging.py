@@ -53,6 +53,7 @@ def test_everything_in_a_row_counts():
             (row, 5),
             ((b"x", b"v", [("h", b"1")]), 5),
             ((None, b"v", [("h", b"1")]), 5),
+            ((b"", b"v", [("h", b"1")]), 5),
             ((b"k", None, [("h", b"1")]), 5),
             ((b"k", b"", [("h", b"1")]), 5),
             ((b"k", b"v", []), 5),
@@ -61,7 +62,7 @@ def test_everything_in_a_row_counts():
             (row, None),
         )
     }
-    assert len(digests) == 9
+    assert len(digests) == 10
 
 
 def test_rows_that_have_exchanged_a_part_are_others():
