@@ -1,7 +1,7 @@
 """What a run of a sink has written, and what its stores have agreed on of it.
 
 A run is a micro-batch of a stream or a batch job. Each attempt of its tasks stages its rows in the
-topic `__staged`, in a partition of its own. The *manifest* of a run says which of them are its
+topic `__staged`, where no other one writes. The *manifest* of a run says which of them are its
 rows, and where they are published. It is agreed on in the register of a group (ADR 13): the run is
 the generation, and what its one member takes is the manifest. So the stores refuse an earlier run,
 and of one run there is one manifest.
@@ -44,9 +44,11 @@ class StagedRows(NamedTuple):
     Attributes:
         topic: Where it is to go.
         task: Number of the task.
-        address: Of its partition in `STAGED`, in which there is nothing else. A record there holds
-            a whole batch, and its time is when that was staged: the rows' own may be long ago.
-        batches: How many.
+        address: Of a partition in `STAGED` in which one process writes, its tasks one after the
+            other. A record there holds a whole batch, and its time is when that was staged: the
+            rows' own may be long ago.
+        start: Sequence of the first of these batches.
+        batches: How many follow each other from there on.
         records: How many rows.
         digest: Of its rows; that of several segments is the sum.
     """
@@ -54,6 +56,7 @@ class StagedRows(NamedTuple):
     topic: str
     task: int
     address: str
+    start: int
     batches: int
     records: int
     digest: int
@@ -67,13 +70,15 @@ class RunPart(NamedTuple):
         first: Sequence of the first record.
         records: How many.
         staged: The address in `STAGED`.
-        batches: How many there.
+        start: Sequence of the first batch there.
+        batches: How many.
     """
 
     partition: Partition
     first: int
     records: int
     staged: str
+    start: int
     batches: int
 
     @property
@@ -155,12 +160,14 @@ def manifest_in(membership: Membership) -> Manifest | None:
         raise WireError("membership") from error
 
 
-def _part(topic: str, address: str, first: int, records: int, staged: str, batches: int) -> RunPart:
-    for name in (topic, address, staged):
+def _part(topic: str, address: str, first: int, records: int, *staged: str | int) -> RunPart:
+    place, start, batches = staged
+    for name in (topic, address, place):
         if not isinstance(name, str):
             raise TypeError(name)
+    partition = Partition(topic, address)
     return RunPart(
-        Partition(topic, address), _whole(first), _whole(records), staged, _whole(batches)
+        partition, _whole(first), _whole(records), str(place), _whole(start), _whole(batches)
     )
 
 

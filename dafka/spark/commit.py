@@ -95,6 +95,8 @@ class RunCommit:
             NotStoredError: Not enough stores acknowledge.
             QueryError: Not enough stores answer.
         """
+        # It finds the stores while these agree.
+        mirror_of(self._options)
         if self._run.shared:
             return self._agree()
         # Nobody else knows the key, so nothing was ever written under it.
@@ -146,9 +148,8 @@ class RunCommit:
         for segment in self._segments:
             partition = self._partition(segment)
             first = ends.get(partition, 0)
-            parts.append(
-                RunPart(partition, first, segment.records, segment.address, segment.batches)
-            )
+            staged = segment.address, segment.start, segment.batches
+            parts.append(RunPart(partition, first, segment.records, *staged))
         return Manifest(self._run.number, digest_of(self._segments), tuple(parts))
 
     def _partition(self, segment: StagedRows) -> Partition:
@@ -220,6 +221,6 @@ class RunCommit:
     def _staged(self, parts: Iterable[RunPart]) -> Generator[Batch, None, None]:
         with RangeReader(self._cluster) as stores:
             for part in parts:
-                staged = Range(Partition(STAGED, part.staged), 0, part.batches)
-                pages = stores.pages(staged)
+                end = part.start + part.batches
+                pages = stores.pages(Range(Partition(STAGED, part.staged), part.start, end))
                 yield from unwrapped(part, (batch for page in pages for batch in page))

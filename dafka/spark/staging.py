@@ -1,6 +1,6 @@
-"""What an attempt of a task has: its rows, in partitions of `__staged` that no other one has.
+"""What an attempt of a task has: its rows, in `__staged`, where no other one writes.
 
-The mirror through which the tasks of one Python worker write.
+The mirror through which the tasks of one Python worker write, and where.
 
 Finding a cluster's stores takes a second, a task often less; and Spark keeps its workers. So the
 mirror stays for the next task, until the worker ends.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+from dataclasses import dataclass
 from operator import mul
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
@@ -35,7 +36,7 @@ Fields = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Key, value, headers."""
 
 _LIFE_BITS = 62
-"""A segment is a life of its producer, by a number that nobody else draws."""
+"""Of numbers that nobody else draws."""
 
 _mirrors: dict[tuple[int, ClusterOptions, int], Mirror] = {}
 """By process, for a worker may be a fork of another; one for each cluster and key."""
@@ -54,6 +55,44 @@ def mirror_of(options: SinkOptions) -> Mirror:
         mirror = Mirror(place, min_acks=options.min_acks)
         _mirrors[key] = mirror
     return mirror
+
+
+@dataclass(slots=True)
+class Place:
+    """Where this process stages rows for one topic: one task after the other, in one partition.
+
+    A partition for each attempt would be some hundred thousand a day.
+
+    Attributes:
+        partition: Which.
+        life: Of its producer; a number that nobody else draws.
+        end: The next sequence.
+    """
+
+    partition: Partition
+    life: int
+    end: int = 0
+
+
+_places: dict[tuple[int, ClusterOptions, int, str], Place] = {}
+"""By process, as mirrors are, and topic."""
+
+
+def place_of(options: SinkOptions, topic: str) -> Place:
+    """Return where this process stages rows for a topic."""
+    key = (os.getpid(), options.cluster, options.min_acks, topic)
+    place = _places.get(key)
+    if place is None:
+        partition = Partition(STAGED, options.cluster.open().new_address())
+        place = _places[key] = Place(partition, secrets.randbits(_LIFE_BITS))
+    return place
+
+
+def leave(place: Place) -> None:
+    """Stage elsewhere from now on: it is not known how far stores have it."""
+    for key, one in list(_places.items()):
+        if one is place:
+            del _places[key]
 
 
 def own_host(tower: str) -> str:
@@ -103,9 +142,10 @@ class Stage:
         self._options = options
         self._attempt = attempt
         self._topic = topic
-        self.partition = Partition(STAGED, options.cluster.open().new_address())
+        self.place = place_of(options, topic)
+        self._start = self.place.end
         self._life = secrets.randbits(_LIFE_BITS)
-        self._batches = 0
+        """Of the batches' producer, where they are published."""
         self._records = 0
         """In the batches that went out."""
         self._digest = 0
@@ -152,8 +192,9 @@ class Stage:
         return StagedRows(
             self._topic,
             self._attempt.task,
-            self.partition.address,
-            self._batches,
+            self.place.partition.address,
+            self._start,
+            self.place.end - self._start,
             self._records,
             self._digest % DIGESTS,
         )
@@ -166,12 +207,13 @@ class Stage:
         if not count:
             return
         # As a record's value: stores drop by the time of records, and rows may be of any time.
-        wrapper = BatchBuilder(BATCH_BYTES_MAX, Run(self._life, self._batches))
+        place = self.place
+        wrapper = BatchBuilder(BATCH_BYTES_MAX, Run(place.life, place.end))
         wrapper.append(wall_ms(), None, bytes(self._builder.build()), ())
-        content = enclosed(wrapper.build(), self._batches)
-        batch = Batch(self.partition, self._batches, 1, content)
+        content = enclosed(wrapper.build(), place.end)
+        batch = Batch(place.partition, place.end, 1, content)
+        place.end += 1
         self._mirror.publish(batch, self._options.silence_s)
-        self._batches += 1
         self._records += count
         self._builder = self._begin()
 

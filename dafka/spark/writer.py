@@ -30,7 +30,7 @@ from dafka.process.clock import wall_ms
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.columns import WRITABLE
 from dafka.spark.commit import RunCommit, RunName
-from dafka.spark.staging import Attempt, Stage, mirror_of
+from dafka.spark.staging import Attempt, Stage, leave, mirror_of
 from dafka.wire.primitives import text
 
 if TYPE_CHECKING:
@@ -184,8 +184,12 @@ def stage(
                 _extend(staged, part)
         segments = [staged.finish() for staged in stages.values()]
         mirror.flush(options.silence_s)
+    except BaseException:
+        for staged in stages.values():
+            leave(staged.place)
+        raise
     finally:
-        mirror.forget([staged.partition for staged in stages.values()])
+        mirror.forget([staged.place.partition for staged in stages.values()])
     return tuple(segment for segment in segments if segment.records)
 
 

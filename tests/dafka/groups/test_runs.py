@@ -17,7 +17,7 @@ from dafka.groups.runs import (
 )
 from dafka.model import Partition
 
-PART = RunPart(Partition("caf\udce9", "AB" * 16), 7, 3, "CD" * 16, 2)
+PART = RunPart(Partition("caf\udce9", "AB" * 16), 7, 3, "CD" * 16, 8, 2)
 MANIFEST = Manifest(4, DIGESTS - 1, (PART, PART._replace(partition=Partition("t", "EF" * 16))))
 
 
@@ -43,10 +43,10 @@ def test_a_run_may_have_no_rows():
         (),
         (b"x",),
         (b"[1]",),
-        (b"[1,[[1,2,3,4,5,6]]]",),
-        (b'[1,[["t","a",-1,1,"s",1]]]',),
-        (b'[1,[["t","a",1,1,"s"]]]',),
-        (b'[true,[["t","a",1,1,"s",1]]]',),
+        (b"[1,[[1,2,3,4,5,6,7]]]",),
+        (b'[1,[["t","a",-1,1,"s",1,1]]]',),
+        (b'[1,[["t","a",1,1,"s",1]]]',),
+        (b'[true,[["t","a",1,1,"s",1,1]]]',),
         (b"[[" * 100_000,),
     ],
 )
@@ -68,7 +68,7 @@ def test_rows_are_the_same_by_count_and_digest():
 
 
 def test_digests_are_added_up():
-    segment = StagedRows("t", 0, "AB" * 16, 1, 1, DIGESTS - 1)
+    segment = StagedRows("t", 0, "AB" * 16, 0, 1, 1, DIGESTS - 1)
     assert digest_of([segment, segment, segment._replace(digest=5)]) == 3
 
 

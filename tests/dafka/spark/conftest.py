@@ -85,6 +85,7 @@ def cluster(tmp_path, free_ports, reopened):
 
 def close_mirrors():
     """What a worker's end does."""
+    staging._places.clear()
     while staging._mirrors:
         _, mirror = staging._mirrors.popitem()
         mirror.close()

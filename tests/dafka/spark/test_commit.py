@@ -191,6 +191,17 @@ def test_drivers_that_die_anywhere_leave_every_run_once(cluster, options, monkey
         assert runs == sorted(runs), "a partition has the runs in order"
 
 
+def test_a_task_that_died_leaves_nothing_to_the_next_one(cluster, options, monkeypatch):
+    """What it had published and not seen acknowledged is where nobody stages any more."""
+    staged(options, [b"0"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "flush", silent_stores)
+        with pytest.raises(NotStoredError):
+            staged(options, [b"lost"])
+    committed(options, [b"1", b"2"])
+    assert cluster.values() == [b"1", b"2"]
+
+
 def dealt(random, rows):
     rows = random.sample(rows, len(rows))
     tasks = random.randint(1, 3)

@@ -18,8 +18,10 @@ from dafka.spark.staging import (
     Stage,
     digest_of_row,
     digest_of_values,
+    leave,
     mirror_of,
     own_host,
+    place_of,
     unwrapped,
 )
 
@@ -126,13 +128,12 @@ def test_an_attempt_stages_for_itself_and_tells_what(options):
     assert (segment.topic, segment.task, segment.records) == ("out", 2, 3)
     values = digest_of_values([b"0", b"1"])
     assert segment.digest == (values + digest_of_row((b"k", b"2", []), 5)) % DIGESTS
-    assert {batch.partition for batch in mirror.batches} == {stage.partition}
-    assert stage.partition == (STAGED, segment.address)
+    assert {batch.partition for batch in mirror.batches} == {(STAGED, segment.address)}
     staged = [record for batch in mirror.batches for record in records_of(batch)]
-    assert [record.sequence for record in staged] == [0, 1, 2]
+    assert [record.sequence for record in staged] == [segment.start + one for one in range(3)]
     assert all(record.timestamp_ms > wall_ms() - 60_000 for record in staged), "not the rows' own"
     assert segment.batches == 3
-    part = RunPart(Partition("out", "AB"), 10, 3, segment.address, 3)
+    part = RunPart(Partition("out", "AB"), 10, 3, segment.address, segment.start, 3)
     published = list(unwrapped(part, mirror.batches))
     assert [checked_count(batch.content, batch.sequence) for batch in published] == [1, 1, 1]
     records = [record for batch in published for record in records_of(batch)]
@@ -143,20 +144,33 @@ def test_an_attempt_stages_for_itself_and_tells_what(options):
     ]
 
 
-def test_what_attempts_stage_has_nothing_in_common(options):
-    """Not even the lives of its producers: stores take one behind the other."""
+def test_the_attempts_of_a_process_stage_behind_each_other(options):
+    """Their rows are other lives of a producer all the same: stores take one behind the other."""
     mirror = Recorder()
-    for _ in range(2):
-        stage = Stage(mirror, options, ATTEMPT, "out")
+    segments = []
+    for topic in ("a", "b", "a"):
+        stage = Stage(mirror, options, ATTEMPT, topic)
         stage.extend_values([b"0", b"1"])
-        stage.finish()
-    places = [run_of(batch.content) for batch in mirror.batches]
-    assert [place.first for place in places] == [0, 1, 0, 1]
-    assert len({batch.partition for batch in mirror.batches}) == 2
-    part = RunPart(Partition("out", "AB"), 0, 4, "", 4)
-    lives = [run_of(batch.content) for batch in unwrapped(part, mirror.batches)]
-    assert lives == places, "batches go on with the life that they were sealed in"
-    assert len({place.number for place in places}) == 2
+        segments.append(stage.finish())
+    first, other, second = segments
+    assert first.address == second.address != other.address
+    assert second.start == first.start + first.batches
+    staged = [batch for batch in mirror.batches if batch.partition.address == first.address]
+    runs = [run_of(batch.content) for batch in staged]
+    assert len({run.number for run in runs}) == 1
+    assert [run.first for run in runs] == [batch.sequence for batch in staged]
+    part = RunPart(Partition("out", "AB"), 0, 4, first.address, first.start, 4)
+    lives = [run_of(batch.content) for batch in unwrapped(part, staged)]
+    assert [life.first for life in lives] == [0, 1, 0, 1]
+    assert len({life.number for life in lives}) == 2
+
+
+def test_after_a_failure_it_stages_elsewhere(options):
+    """Nobody knows how far stores have what was staged there."""
+    before = place_of(options, "out")
+    assert place_of(options, "out") is before
+    leave(before)
+    assert place_of(options, "out").partition != before.partition
 
 
 def test_nothing_is_a_segment_too(options):
