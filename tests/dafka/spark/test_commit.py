@@ -23,7 +23,7 @@ from dafka.spark.options import sink_options
 from dafka.spark.staging import Attempt
 from dafka.spark.writer import stage
 from dafka.transport.access import Access, Rights, fingerprint
-from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.keys import Credentials, load_access, new_keys
 from tests.dafka.spark.conftest import SparkCluster, close_mirrors
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
@@ -409,3 +409,44 @@ def test_the_register_has_what_is_published(cluster, options):
     with Register(options.cluster.open(), group_of(KEY), 2_000) as register:
         assert manifest_in(register.read()) == found
     assert [(part.first, part.records) for part in found.parts] == [(0, 2), (0, 1)]
+
+
+@pytest.fixture
+def guarded(tmp_path, free_ports, reopened):
+    """A function that opens a cluster with keys, for a sink that may read and write these."""
+    cluster = SparkCluster(tmp_path, free_ports, reopened)
+
+    def guarded(*topics):
+        (own, own_secret), (public, secret) = new_keys(), new_keys()
+        access, key = tmp_path / "access.toml", tmp_path / "sink.secret"
+        rules = [f"{topic}*" for topic in topics]
+        access.write_text(
+            f'cluster = "{own}"\n[keys.sink]\npublic = "{public}"\n'
+            f'read = {rules}\nwrite = {rules}\ngroups = ["__sink.*"]\n'
+        )
+        key.touch(mode=0o600)
+        key.write_text(secret)
+        credentials = Credentials(load_access(access), own, own_secret)
+        cluster.start_tower(credentials=credentials)
+        cluster.running = cluster.store(credentials=credentials)
+        files = {"access": str(access), "key": str(key)}
+        return sink_options({**cluster.options, **files, "topic": "out"}, stream=True)
+
+    yield guarded
+    close_mirrors()
+    cluster.close()
+
+
+def test_with_these_rights_a_sink_writes(guarded):
+    options = guarded("out", "__staged", "__consumer_offsets")
+    found = committed(options, [b"1", b"2"])
+    assert committed(options, [b"2", b"1"]) == found
+    assert committed(options, [b"3"], run=1).parts[0].first == 2
+
+
+def test_without_commits_of_groups_new_jobs_write_and_queries_are_told(guarded, monkeypatch):
+    options = guarded("out", "__staged")
+    committed(options, [b"1"], key="job j", shared=False)
+    monkeypatch.setattr(commit_module, "Register", hasty)
+    with pytest.raises(QueryError, match="not permitted"):
+        committed(options, [b"1"])
