@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, credentials_in
 from dafka.errors import MisuseError
+from dafka.groups.commit import SINKS
+from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.membership import blocking_of
+from dafka.groups.runs import STAGED
 from dafka.model import checked_topic
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
@@ -219,6 +222,8 @@ def sink_options(
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
     if copying:
         cluster.open().checked_mirroring()
+    else:
+        _check_rights(cluster.open(), agreeing=stream or given.text("runId") is not None)
     servers = cluster.servers
     # So many that each majority of the stores has one of them: one of three may be down.
     usual = 1 if copying else blocking_of(len(servers))
@@ -247,6 +252,25 @@ def _cluster(given: Given) -> ClusterOptions:
         key=key,
         insecure=given.flag("insecure", default=False),
     )
+
+
+def _check_rights(cluster: Cluster, *, agreeing: bool) -> None:
+    """Refuse a key that may not do what a sink does: no store would say why it does not answer."""
+    if cluster.credentials is None:
+        return
+    rights = cluster.credentials.rights
+    lacking = [
+        topic
+        for topic in (STAGED, *([COMMITS] if agreeing else []))
+        if not (rights.may_read(topic) and rights.may_write(topic))
+    ]
+    if lacking:
+        raise MisuseError(
+            f"the key of a sink needs to read and write {', '.join(lacking)} beside its topics: "
+            "rows are staged and agreed on there"
+        )
+    if agreeing and not rights.may_commit(SINKS):
+        raise MisuseError(f"the key of a sink needs the groups {SINKS}*, as it is limited to some")
 
 
 def _topics(given: Given) -> TopicSelection:

@@ -58,7 +58,7 @@ def mirror_of(options: SinkOptions) -> Mirror:
 
 
 @dataclass(slots=True)
-class Place:
+class StagingPlace:
     """Where this process stages rows for one topic: one task after the other, in one partition.
 
     A partition for each attempt would be some hundred thousand a day.
@@ -74,21 +74,21 @@ class Place:
     end: int = 0
 
 
-_places: dict[tuple[int, ClusterOptions, int, str], Place] = {}
+_places: dict[tuple[int, ClusterOptions, int, str], StagingPlace] = {}
 """By process, as mirrors are, and topic."""
 
 
-def place_of(options: SinkOptions, topic: str) -> Place:
+def place_of(options: SinkOptions, topic: str) -> StagingPlace:
     """Return where this process stages rows for a topic."""
     key = (os.getpid(), options.cluster, options.min_acks, topic)
     place = _places.get(key)
     if place is None:
         partition = Partition(STAGED, options.cluster.open().new_address())
-        place = _places[key] = Place(partition, secrets.randbits(_LIFE_BITS))
+        place = _places[key] = StagingPlace(partition, secrets.randbits(_LIFE_BITS))
     return place
 
 
-def leave(place: Place) -> None:
+def leave(place: StagingPlace) -> None:
     """Stage elsewhere from now on: it is not known how far stores have it."""
     for key, one in list(_places.items()):
         if one is place:

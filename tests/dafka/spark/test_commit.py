@@ -416,7 +416,7 @@ def guarded(tmp_path, free_ports, reopened):
     """A function that opens a cluster with keys, for a sink that may read and write these."""
     cluster = SparkCluster(tmp_path, free_ports, reopened)
 
-    def guarded(*topics):
+    def guarded(*topics, stream=True):
         (own, own_secret), (public, secret) = new_keys(), new_keys()
         access, key = tmp_path / "access.toml", tmp_path / "sink.secret"
         rules = [f"{topic}*" for topic in topics]
@@ -430,7 +430,7 @@ def guarded(tmp_path, free_ports, reopened):
         cluster.start_tower(credentials=credentials)
         cluster.running = cluster.store(credentials=credentials)
         files = {"access": str(access), "key": str(key)}
-        return sink_options({**cluster.options, **files, "topic": "out"}, stream=True)
+        return sink_options({**cluster.options, **files, "topic": "out"}, stream=stream)
 
     yield guarded
     close_mirrors()
@@ -445,7 +445,7 @@ def test_with_these_rights_a_sink_writes(guarded):
 
 
 def test_without_commits_of_groups_new_jobs_write_and_queries_are_told(guarded, monkeypatch):
-    options = guarded("out", "__staged")
+    options = guarded("out", "__staged", stream=False)
     committed(options, [b"1"], key="job j", shared=False)
     monkeypatch.setattr(commit_module, "Register", hasty)
     with pytest.raises(QueryError, match="not permitted"):
