@@ -39,6 +39,9 @@ committed for a group lifts its generation, so nobody commits for this one."""
 CONTROLLERS = "__controllers"
 """That of the controllers of a cluster's distributors, whose generations are their epochs."""
 
+SINKS = "__sink."
+"""What the groups begin with in whose registers runs are agreed on (`dafka.groups.runs`)."""
+
 _RESERVED = {GATEWAYS: "gateways", CONTROLLERS: "controllers"}
 
 KEPT_MS = 7 * 86_400_000
@@ -152,9 +155,11 @@ def checked_consumers(group: str) -> str:
     """Return `group` if it can be the name of a group of consumers.
 
     Raises:
-        MisuseError: It can be none, or is that of the gateways or controllers.
+        MisuseError: It can be none, or is that of the gateways, controllers or sinks.
     """
     whose = _RESERVED.get(checked_group(group))
+    if group.startswith(SINKS):
+        whose = "sinks"
     if whose is not None:
         raise MisuseError(f"group {group!r} cannot be used: it is that of the cluster's {whose}")
     return group

@@ -17,6 +17,7 @@ from dafka.groups.commit import TOPIC as COMMITS_TOPIC
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
+from dafka.groups.runs import STAGED, STAGED_KEPT_MS
 from dafka.groups.writers import Writers
 from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX
 from dafka.model import Partition
@@ -96,6 +97,10 @@ said of topics is kept. What was asked for nobody needs once it was said what fo
 CONTROLLERS_KEPT = Retention(topics=CONTROLLERS, bytes_max=64 * 1024 * 1024)
 """Of what controllers want only the last record counts, which may have some hundred kilobytes."""
 
+STAGED_KEPT = Retention(topics=STAGED, age_ms=STAGED_KEPT_MS)
+"""What sinks of Spark have staged is published a moment later, or never. An operator's rule for it
+goes before."""
+
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
 
@@ -148,7 +153,9 @@ class Store:
             mesh = Mesh(cluster, self.address)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
-        retainer = Retainer((*GATEWAYS_KEPT, CONTROLLERS_KEPT, *retention, COMMITS_KEPT))
+        retainer = Retainer(
+            (*GATEWAYS_KEPT, CONTROLLERS_KEPT, *retention, COMMITS_KEPT, STAGED_KEPT)
+        )
         self._role = StoreRole(
             record_log,
             server,

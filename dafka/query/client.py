@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.groups.commit import Commit
-    from dafka.groups.membership import Roster
+    from dafka.groups.membership import Accept, Accepted, Prepare, Promise, Roster
     from dafka.model import PartitionShare
     from dafka.storage.holds import HoldWord
     from dafka.transport.keys import Credentials
@@ -403,6 +403,14 @@ class StoreClient:
     def members(self, group: str) -> Roster:
         """Return who belongs to a group, as far as this store knows, and who of them is alive."""
         return self._ask(messages.MembersRequest(octets_of(group)), messages.MembersResponse).reply
+
+    def prepare(self, request: Prepare) -> Promise:
+        """Let the store promise to take nothing of a lower ballot; see `dafka.groups.acceptor`."""
+        return self._ask(messages.PrepareRequest(request), messages.PrepareResponse).reply
+
+    def accept(self, request: Accept) -> Accepted:
+        """Let the store take what members have agreed on; see `dafka.groups.acceptor`."""
+        return self._ask(messages.AcceptRequest(request), messages.AcceptResponse).reply
 
     def health(self) -> messages.HealthResponse:
         """Return who the store is and how much it holds."""

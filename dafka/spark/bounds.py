@@ -19,6 +19,9 @@ LATEST, EARLIEST = -1, -2
 NUMBER_MAX = (1 << 63) - 1
 
 
+_OWN = "__"
+
+
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
     """What is read: topics by name, those whose whole name matches, or partitions of topics.
@@ -36,6 +39,9 @@ class TopicSelection:
     def wants(self, topic: str) -> bool:
         """Whether any of `topic` is read."""
         if self.pattern is not None:
+            # No pattern for everything reads what is the cluster's own, as rows that are staged.
+            if topic.startswith(_OWN) and not self.pattern.startswith(_OWN):
+                return False
             return re.fullmatch(self.pattern, topic) is not None
         return topic in self.names
 

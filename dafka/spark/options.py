@@ -15,6 +15,10 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, credentials_in
 from dafka.errors import MisuseError
+from dafka.groups.commit import SINKS
+from dafka.groups.commit import TOPIC as COMMITS
+from dafka.groups.membership import blocking_of
+from dafka.groups.runs import STAGED
 from dafka.model import checked_topic
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
@@ -182,7 +186,6 @@ class SinkOptions:
         log_starts: For whole batches: where partitions begin of which their source has no more than
             that.
         batch_bytes: Size at which a batch goes out.
-        held_bytes_max: What a repetition holds back in memory; more goes to a temporary file.
         silence_s: How long no store may acknowledge anything before a task fails, and is tried
             again.
     """
@@ -193,7 +196,6 @@ class SinkOptions:
     run_id: str | None = None
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
     batch_bytes: int = 256 * 1024
-    held_bytes_max: int = 32 * 1024 * 1024
     silence_s: float = 60.0
 
 
@@ -220,8 +222,12 @@ def sink_options(
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
     if copying:
         cluster.open().checked_mirroring()
+    else:
+        _check_rights(cluster.open(), agreeing=stream or given.text("runId") is not None)
     servers = cluster.servers
-    min_acks = given.number("minAcks") or 1
+    # So many that each majority of the stores has one of them: one of three may be down.
+    usual = 1 if copying else blocking_of(len(servers))
+    min_acks = given.number("minAcks") or usual
     if min_acks > len(servers):
         raise MisuseError(
             f"option 'minAcks' must be 1 to {len(servers)}, the number of 'servers': {min_acks}"
@@ -246,6 +252,25 @@ def _cluster(given: Given) -> ClusterOptions:
         key=key,
         insecure=given.flag("insecure", default=False),
     )
+
+
+def _check_rights(cluster: Cluster, *, agreeing: bool) -> None:
+    """Refuse a key that may not do what a sink does: no store would say why it does not answer."""
+    if cluster.credentials is None:
+        return
+    rights = cluster.credentials.rights
+    lacking = [
+        topic
+        for topic in (STAGED, *([COMMITS] if agreeing else []))
+        if not (rights.may_read(topic) and rights.may_write(topic))
+    ]
+    if lacking:
+        raise MisuseError(
+            f"the key of a sink needs to read and write {', '.join(lacking)} beside its topics: "
+            "rows are staged and agreed on there"
+        )
+    if agreeing and not rights.may_commit(SINKS):
+        raise MisuseError(f"the key of a sink needs the groups {SINKS}*, as it is limited to some")
 
 
 def _topics(given: Given) -> TopicSelection:

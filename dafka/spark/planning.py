@@ -16,7 +16,7 @@ How far a stream has come: what Spark keeps in its checkpoint.
 Spark's log holds only where micro-batches end. Where the first one began it asks again after a
 crash, and the answer to "latest" would be another one then; so the end carries the beginnings too.
 So it does how a micro-batch was dealt to tasks: one that is repeated under other options must come
-in the same tasks, for a sink knows its rows by them. The initial offset says nothing at all.
+in the same tasks, as sinks may know their rows by them. The initial offset says nothing at all.
 Of what stores have forgotten a bounded number of positions is kept, as a consumer keeps them: where
 one comes back, or another cluster still lists it, the stream neither skips nor repeats any of it.
 Spark compares offsets as text, hence the order.

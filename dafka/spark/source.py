@@ -12,7 +12,14 @@ from dafka.spark.columns import all_columns, check_rows, checked_columns
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.reader import BatchReader, NarrowingReader, StreamReader
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, check_batch_rows
-from dafka.spark.writer import BatchWriter, StreamWriter, copy, write
+from dafka.spark.writer import (
+    BatchWriter,
+    CopyingBatchWriter,
+    CopyingStreamWriter,
+    StreamWriter,
+    copy,
+    stage,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,16 +34,8 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make `format("dafka")` and `format("dafka-batches")` known to a session."""
-    register_formats(spark, DafkaDataSource, BatchDataSource)
-
-
-def register_formats(spark: SparkSession, *kinds: type[DataSource]) -> None:
-    """Make formats known to a session, with what of its settings matters to them."""
-    speculation = (spark.conf.get("spark.speculation", "false") or "").lower() == "true"
-    for kind in kinds:
-        # Spark's workers do not see the session's settings; a class made here takes them along.
-        here = type(f"Here{kind.__name__}", (kind,), {"speculation": True}) if speculation else kind
-        spark.dataSource.register(here)
+    for kind in (DafkaDataSource, BatchDataSource):
+        spark.dataSource.register(kind)
 
 
 class DafkaDataSource(DataSource):
@@ -44,9 +43,6 @@ class DafkaDataSource(DataSource):
 
     also: ClassVar[tuple[str, ...]] = ()
     """Options that a subclass deals with itself."""
-
-    speculation: ClassVar[bool] = False
-    """Whether Spark runs a slow task twice at the same time."""
 
     @classmethod
     def name(cls) -> str:
@@ -74,15 +70,13 @@ class DafkaDataSource(DataSource):
         """A batch job's sink.
 
         Raises:
-            MisuseError: What is there shall be overwritten, or a column, an option or a setting of
-                the session cannot be used.
+            MisuseError: What is there shall be overwritten, or a column or option cannot be used.
         """
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
-        self._refuse_speculation()
         options = sink_options(self.options, stream=False, also=self.also)
         check_rows(schema, topic=options.topic)
-        return BatchWriter(options, write)
+        return BatchWriter(options, stage)
 
     def streamWriter(  # noqa: N802
         self,
@@ -92,19 +86,11 @@ class DafkaDataSource(DataSource):
         """A stream's sink; in mode "complete" every result is appended again, as with Kafka.
 
         Raises:
-            MisuseError: A column, an option or a setting of the session cannot be used.
+            MisuseError: A column or an option cannot be used.
         """
-        self._refuse_speculation()
         options = sink_options(self.options, stream=True, also=self.also)
         check_rows(schema, topic=options.topic)
-        return StreamWriter(options, write)
-
-    def _refuse_speculation(self) -> None:
-        if self.speculation:
-            raise MisuseError(
-                "two attempts of one task would write at the same time: "
-                "set spark.speculation to false where rows are written to a cluster"
-            )
+        return StreamWriter(options, stage)
 
 
 class BatchDataSource(DataSource):
@@ -140,13 +126,13 @@ class BatchDataSource(DataSource):
         check_batch_rows(schema)
         if overwrite:
             raise MisuseError('a log only grows: use mode("append")')
-        return BatchWriter(
+        return CopyingBatchWriter(
             sink_options(self.options, stream=False, copying=True, also=self.also), copy
         )
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """A stream's sink; what is there already is not written again."""
         check_batch_rows(schema)
-        return StreamWriter(
+        return CopyingStreamWriter(
             sink_options(self.options, stream=True, copying=True, also=self.also), copy
         )

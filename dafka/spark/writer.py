@@ -1,11 +1,8 @@
 """The sink as Spark sees it: `df.write` and `df.writeStream` with `format("dafka")`.
 
-A task takes rows in Arrow, and returns when stores have its records.
-
-A record's place follows from the query, the task, the micro-batch and its position among the rows
-of its topic. A task that is repeated finds in the log what it wrote before, compares, and writes
-the rest: nothing twice, whenever it was killed. What stores acknowledge is read back: nothing is
-lost either if another attempt of the task has been writing there.
+A task takes rows in Arrow and stages them, each attempt for itself; when all are done the driver
+has the stores agree on what the run is, and publishes it (`dafka.spark.commit`). So it is written
+once, whatever was repeated meanwhile, in whatever order and by however many tasks.
 
 A task of the sink for whole batches publishes each under the name it has. The names make it
 repeatable: stores drop what they have, whoever sends it how often.
@@ -13,11 +10,9 @@ repeatable: stores drop what they have, whoever sends it how often.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 import pyarrow as pa
@@ -29,27 +24,35 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from dafka.errors import MisuseError, NotStoredError, QueryError, RecordError
+from dafka.errors import MisuseError, RecordError
 from dafka.model import Batch, Partition, checked_topic
 from dafka.process.clock import wall_ms
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.columns import WRITABLE
-from dafka.spark.resume import check_tasks
-from dafka.spark.task_log import Attempt, TopicLog, mirror_of
+from dafka.spark.commit import RunCommit, RunName
+from dafka.spark.staging import Attempt, Stage, leave, mirror_of
 from dafka.wire.primitives import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from dafka.groups.runs import StagedRows
     from dafka.spark.options import SinkOptions
 
 
-Work = Callable[["Iterator[pa.RecordBatch]", "SinkOptions", Attempt], tuple[str, ...]]
-"""What a task does with its rows, wherever it runs; returns to which topics it wrote."""
+class Write(Protocol):
+    """What a task does with its rows, wherever it runs; returns what it has staged."""
+
+    def __call__(
+        self, tables: Iterator[pa.RecordBatch], options: SinkOptions, attempt: Attempt, /
+    ) -> tuple[StagedRows, ...]:
+        """Return when stores have them."""
+
 
 _QUERY = "sql.streaming.queryId"
 _BATCH = "streaming.sql.batchId"
-"""What Spark tells every task of a stream, under names it has kept since it has had streams."""
+"""What Spark tells every task of a stream, under names it has kept since it has had streams; also
+those of batch jobs that `foreachBatch` begins."""
 
 
 @dataclass
@@ -57,12 +60,12 @@ class TaskWritten(WriterCommitMessage):
     """A task is done.
 
     Attributes:
-        attempt: Which task.
-        topics: Where it wrote.
+        run: To which it belongs.
+        segments: What it has staged.
     """
 
-    attempt: Attempt
-    topics: tuple[str, ...]
+    run: RunName
+    segments: tuple[StagedRows, ...]
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -70,23 +73,36 @@ class BatchWriter(DataSourceArrowWriter):
 
     Args:
         options: Checked.
-        work: What every task does.
+        write: What every task does.
     """
 
-    def __init__(self, options: SinkOptions, work: Work) -> None:
+    def __init__(self, options: SinkOptions, write: Write) -> None:
         self._options = options
-        self._work = work
-        self._run_id = options.run_id or uuid4().hex
+        self._write = write
+        self._drawn = uuid4().hex
         self._now_ms = wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
-        attempt = Attempt(f"job {self._run_id}", 0, _context().partitionId(), self._now_ms)
-        return TaskWritten(attempt, self._work(iterator, self._options, attempt))
+        context = _context()
+        run = self._run(context)
+        attempt = Attempt(run.key, run.number, context.partitionId(), self._now_ms)
+        return TaskWritten(run, self._write(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make sure that the job was not begun with more tasks; see `check_tasks`."""
-        _check(messages, self._options)
+        """Commit the run: from now on its rows are there."""
+        _commit(messages, self._options)
+
+    def _run(self, context: TaskContext) -> RunName:
+        named = self._options.run_id
+        if named is None:
+            return RunName(f"job {self._drawn}", 0, shared=False)
+        key = f"job {named!r} of topic {self._options.topic!r}"
+        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if query is None or batch is None:
+            return RunName(key, 0, exact=True)
+        # Begun by foreachBatch: two queries may well give their batches the same names.
+        return RunName(f"{key} in query {query}", int(batch), exact=True)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -94,39 +110,52 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     Args:
         options: Checked.
-        work: What every task does.
+        write: What every task does.
     """
 
-    def __init__(self, options: SinkOptions, work: Work) -> None:
+    def __init__(self, options: SinkOptions, write: Write) -> None:
         self._options = options
-        self._work = work
+        self._write = write
         self._now_ms = wall_ms()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write a task's rows."""
         context = _context()
-        query, run = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
-        if query is None or run is None:
+        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if query is None or batch is None:
             raise MisuseError("this version of Spark does not tell its tasks their micro-batch")
-        attempt = Attempt(f"query {query}", int(run), context.partitionId(), self._now_ms)
-        return TaskWritten(attempt, self._work(iterator, self._options, attempt))
+        run = RunName(f"query {query}", int(batch))
+        attempt = Attempt(run.key, run.number, context.partitionId(), self._now_ms)
+        return TaskWritten(run, self._write(iterator, self._options, attempt))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Make sure that the micro-batch was not begun with more tasks; see `check_tasks`.
-
-        All rows are stored: every task has waited for that.
-        """
-        _check(messages, self._options)
+        """Commit the micro-batch: from now on its rows are there."""
+        _commit(messages, self._options)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Nothing can be taken back: the micro-batch is repeated, and goes on behind it."""
+        """Nothing has to be taken back: what is staged and not committed goes by its age."""
 
 
-def _check(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
+class CopyingBatchWriter(BatchWriter):
+    """Writes whole batches: with their names all is said, so nothing is left to be committed."""
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All are stored: every task has waited for that."""
+
+
+class CopyingStreamWriter(StreamWriter):
+    """Writes whole batches: with their names all is said, so nothing is left to be committed."""
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """All are stored: every task has waited for that."""
+
+
+def _commit(messages: list[WriterCommitMessage | None], options: SinkOptions) -> None:
     done = [message for message in messages if isinstance(message, TaskWritten)]
-    for topic in sorted({topic for message in done for topic in message.topics}):
-        attempt = done[0].attempt
-        check_tasks(options.cluster.open(), attempt.query, attempt.run, len(messages), topic)
+    assert len(done) == len(messages), "Spark commits when all tasks are done"
+    if done:
+        segments = [segment for message in done for segment in message.segments]
+        RunCommit(options, done[0].run, segments).commit()
 
 
 def _context() -> TaskContext:
@@ -135,41 +164,33 @@ def _context() -> TaskContext:
     return context
 
 
-def write(
+def stage(
     tables: Iterable[pa.RecordBatch], options: SinkOptions, attempt: Attempt
-) -> tuple[str, ...]:
-    """Write rows; returns the topics they went to once the stores have all of them.
+) -> tuple[StagedRows, ...]:
+    """Stage rows; returns what is staged, once stores have all of it.
 
     Raises:
-        NotStoredError: No store acknowledges.
-        OverlappedError: Another attempt of the same task has written other records there.
-        RepeatedError: The rows are not those that this task has written before.
+        NotStoredError: Not enough stores acknowledge.
         MisuseError: A row cannot be a record.
-        QueryError: Not enough stores answer.
     """
     mirror = mirror_of(options)
-    logs: dict[str, TopicLog] = {}
+    stages: dict[str, Stage] = {}
     try:
         for table in tables:
             for topic, part in by_topic(_writable(table), options.topic):
-                log = logs.get(topic)
-                if log is None:
-                    log = logs[topic] = TopicLog(mirror, options, attempt, topic)
-                _extend(log, part)
-        for log in logs.values():
-            log.finish()
+                staged = stages.get(topic)
+                if staged is None:
+                    staged = stages[topic] = Stage(mirror, options, attempt, topic)
+                _extend(staged, part)
+        segments = [staged.finish() for staged in stages.values()]
         mirror.flush(options.silence_s)
-    except NotStoredError:
-        for log in logs.values():
-            with suppress(QueryError):  # then that stores are silent says it all
-                log.explain()
+    except BaseException:
+        for staged in stages.values():
+            leave(staged.place)
         raise
     finally:
-        for log in logs.values():
-            log.close()
-    for log in logs.values():
-        log.check()
-    return tuple(logs)
+        mirror.forget([staged.place.partition for staged in stages.values()])
+    return tuple(segment for segment in segments if segment.records)
 
 
 def _writable(table: pa.RecordBatch) -> pa.RecordBatch:
@@ -196,14 +217,14 @@ def by_topic(table: pa.RecordBatch, default: str | None) -> Iterator[tuple[str, 
         yield checked_topic(name), table.filter(chosen)
 
 
-def _extend(log: TopicLog, table: pa.RecordBatch) -> None:
+def _extend(staged: Stage, table: pa.RecordBatch) -> None:
     values = _octets(table, "value")
-    if set(table.schema.names) <= {"topic", "value"} and not log.looks_up:
-        log.extend_values(values)
+    if set(table.schema.names) <= {"topic", "value"}:
+        staged.extend_values(values)
         return
     keys, headers, stamps = _octets(table, "key"), _headers(table), _timestamps(table)
     for key, value, pairs, stamp in zip(keys, values, headers, stamps, strict=True):
-        log.add((key, value, pairs), stamp)
+        staged.add((key, value, pairs), stamp)
 
 
 def _octets(table: pa.RecordBatch, name: str) -> list[bytes | None]:
@@ -239,10 +260,12 @@ def _timestamps(table: pa.RecordBatch) -> Iterable[int | None]:
 _ALL = (1 << 64) - 1
 
 
-def copy(tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt) -> tuple[str, ...]:
+def copy(
+    tables: Iterable[pa.RecordBatch], options: SinkOptions, _: Attempt
+) -> tuple[StagedRows, ...]:
     """Publish rows of whole batches; returns when stores have all.
 
-    No topics: whoever copies takes names as they are, so nothing has to be said of them.
+    Nothing is staged: whoever copies takes names as they are.
 
     Raises:
         NotStoredError: No store acknowledges, or one waits for records that are not among these.

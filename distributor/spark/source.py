@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
-from dafka.spark.source import BatchDataSource, DafkaDataSource, register_formats
+from dafka.spark.source import BatchDataSource, DafkaDataSource
 from distributor.loading import load
 from topology.errors import TopologyError
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 def register(spark: SparkSession) -> None:
     """Make `format("dafka")` and `format("dafka-batches")` known to a session."""
-    register_formats(spark, TopologySource, TopologyBatchSource)
+    for kind in (TopologySource, TopologyBatchSource):
+        spark.dataSource.register(kind)
 
 
 OPTIONS = ("topology", "cluster")

@@ -6,9 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from dafka.groups.runs import STAGED
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.spark import task_log
+from dafka.spark import staging
 from tests.support import batches
 from tests.support.query_port import QueryPort, unanswered
 from tests.support.small_cluster import SmallCluster
@@ -63,9 +64,13 @@ class SparkCluster(SmallCluster):
                 for partition, head in client.heads().items()
             }
 
+    def published(self):
+        """The same without what is only staged."""
+        return {one: held for one, held in self.records().items() if one.topic != STAGED}
+
     def values(self):
-        """Every value it holds, in no order."""
-        return sorted(record.value for records in self.records().values() for record in records)
+        """Every value of that, in no order."""
+        return sorted(record.value for records in self.published().values() for record in records)
 
 
 @pytest.fixture
@@ -80,6 +85,7 @@ def cluster(tmp_path, free_ports, reopened):
 
 def close_mirrors():
     """What a worker's end does."""
-    while task_log._mirrors:
-        _, mirror = task_log._mirrors.popitem()
+    staging._places.clear()
+    while staging._mirrors:
+        _, mirror = staging._mirrors.popitem()
         mirror.close()

@@ -15,6 +15,10 @@ def test_topics_by_name_by_pattern_and_partitions():
     assert [TopicSelection(("a", "b")).takes(Partition(one, "AB")) for one in "abc"] == [1, 1, 0]
     by_pattern = TopicSelection(pattern="a.*")
     assert [by_pattern.wants(one) for one in ("a", "ab", "ba")] == [True, True, False]
+    everything, own = TopicSelection(pattern=".*"), TopicSelection(pattern="__.*")
+    names = ("a", "_a", "__staged")
+    assert [everything.wants(one) for one in names] == [True, True, False]
+    assert [own.wants(one) for one in names] == [False, False, True]
     some = TopicSelection(("orders",), partitions=frozenset([AB]))
     assert some.wants("orders")
     assert [some.takes(one) for one in (AB, CD)] == [True, False]

@@ -50,10 +50,10 @@ def test_a_file_that_is_not_there():
 
 @pytest.fixture
 def guarded(tmp_path, free_ports, reopened):
-    """Options that lead to a cluster with keys: `job` may read and write `orders` only."""
+    """Options that lead to a cluster with keys: `job` may read and write `orders`, and stage."""
     pairs = {name: new_keys() for name in ("cluster", "job", "stranger")}
     lines = [f'cluster = "{pairs["cluster"][0]}"']
-    for name, topics in (("job", '["orders*"]'), ("stranger", "[]")):
+    for name, topics in (("job", '["orders*", "__staged*"]'), ("stranger", "[]")):
         rights = f'public = "{pairs[name][0]}"', f"read = {topics}", f"write = {topics}"
         lines += [f"[keys.{name}]", *rights]
     (tmp_path / "access.toml").write_text("\n".join(lines))
@@ -87,6 +87,23 @@ def test_a_job_in_a_cluster_with_keys(spark, guarded, tmp_path):
     assert reading.load().count() == 100
     with pytest.raises(Exception, match="not permitted"):
         reading.option("key", str(tmp_path / "stranger.secret")).load().count()
+
+
+@pytest.mark.slow
+def test_a_key_that_may_not_do_what_a_sink_does_is_refused_before_any_job(guarded, tmp_path):
+    sink_options(guarded, stream=False)
+    for stream, more in ((True, {}), (False, {"runId": "r"})):
+        with pytest.raises(MisuseError, match="to read and write __consumer_offsets beside"):
+            sink_options({**guarded, **more, "topic": "orders"}, stream=stream)
+    stranger = {**guarded, "key": str(tmp_path / "stranger.secret")}
+    with pytest.raises(MisuseError, match="to read and write __staged beside"):
+        sink_options(stranger, stream=False)
+    access = tmp_path / "access.toml"
+    text = access.read_text().replace('"__staged*"]', '"__staged*", "__consumer_offsets*"]')
+    text = text.replace("[keys.job]", '[keys.job]\ngroups = ["billing*"]')
+    access.write_text(text)
+    with pytest.raises(MisuseError, match=r"needs the groups __sink\.\*"):
+        sink_options(guarded, stream=True)
 
 
 SERVER = "tcp://127.0.0.1:5558"
@@ -238,6 +255,14 @@ def test_options_of_a_sink():
     both = {**SINK, "servers": f"{SERVER},{SERVER}", "minAcks": "2", "topic": "t", "runId": "r"}
     options = sink_options(both, stream=False)
     assert (options.topic, options.min_acks, options.run_id) == ("t", 2, "r")
+
+
+@pytest.mark.parametrize(("stores", "min_acks"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3)])
+def test_so_many_stores_have_a_record_that_each_majority_has_one(stores, min_acks):
+    servers = ",".join(f"tcp://127.0.0.1:{5600 + number}" for number in range(stores))
+    given = {**SINK, "servers": servers}
+    assert sink_options(given, stream=True).min_acks == min_acks
+    assert sink_options(given, stream=True, copying=True).min_acks == 1
 
 
 def test_log_starts_are_for_whole_batches():

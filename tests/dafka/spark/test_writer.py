@@ -1,14 +1,9 @@
 from __future__ import annotations
 
-import pickle
-from contextlib import closing
 from dataclasses import replace
-from random import Random
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
@@ -16,19 +11,16 @@ from pyspark.sql.types import StructType
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Batch, Header, Partition
-from dafka.node.mirror import Mirror
+from dafka.model import Header, Partition
 from dafka.query.client import StoreClient
-from dafka.records.batch import BatchBuilder, Run, enclosed
 from dafka.spark import register
+from dafka.spark.commit import RunCommit, RunName, address_for
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.planning import Range
-from dafka.spark.reader import BatchReader
-from dafka.spark.resume import OverlappedError, RepeatedError, address_for
-from dafka.spark.rows import BATCH_SCHEMA, BatchRows
+from dafka.spark.rows import BatchRows
 from dafka.spark.source import DafkaDataSource
-from dafka.spark.task_log import Attempt, mirror_of
-from dafka.spark.writer import BatchWriter, StreamWriter, TaskWritten, by_topic, copy, write
+from dafka.spark.staging import Attempt
+from dafka.spark.writer import BatchWriter, StreamWriter, by_topic, copy, stage
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +40,7 @@ def test_a_data_frame_is_written_once_however_often_its_job_runs(numbers, cluste
     writer = rows.write.format("dafka").mode("append").options(**cluster.options, topic="others")
     for _ in range(2):
         writer.option("runId", "once").save()
-    held = cluster.records()
+    held = cluster.published()
     assert cluster.values() == values(1_000)
     assert len(held) == 8, "two topics by four tasks"
     assert sum(len(log) for (topic, _), log in held.items() if topic == "sevens") == 143
@@ -99,48 +91,48 @@ def test_a_repeated_micro_batch_is_written_once(spark, cluster, tmp_path, serve,
     assert cluster.values() == values(51)
 
 
-def test_a_job_that_was_begun_with_more_tasks_is_told(numbers, cluster):
-    writer = numbers.select("value").write.format("dafka").mode("append")
-    writer.options(**cluster.options, topic="t", runId="once").save()
-    fewer = numbers.select("value").coalesce(2).write.format("dafka").mode("append")
-    with pytest.raises(Exception, match="another number of tasks"):
-        fewer.options(**cluster.options, topic="t", runId="once").save()
+def test_a_job_that_is_run_again_may_have_other_tasks_but_no_other_rows(numbers, cluster):
+    def save(rows):
+        writer = rows.write.format("dafka").mode("append")
+        writer.options(**cluster.options, topic="t", runId="once").save()
+
+    rows = numbers.select("value")
+    save(rows)
+    save(rows.coalesce(1))
+    with pytest.raises(Exception, match="1000 rows that are not these 143"):
+        save(numbers.where("seventh").select("value"))
     assert cluster.values() == values(1_000)
 
 
-def test_the_last_tasks_of_a_run_that_had_more_are_found_at_its_end(cluster):
-    options = sink_options({**cluster.options, "topic": "t"}, stream=True)
-    attempts = [Attempt("query q", 5, task, 0) for task in range(3)]
-    done = [
-        TaskWritten(
-            attempt, write([pa.RecordBatch.from_pydict({"value": [b"v"]})], options, attempt)
-        )
-        for attempt in attempts
-    ]
-    writer = StreamWriter(options, write)
-    writer.commit(done, 5)
-    with pytest.raises(RepeatedError, match=r"task 2 wrote .* had only 2 tasks now"):
-        writer.commit(done[:2], 5)
+def test_queries_whose_batches_have_one_name_do_not_lose_any(spark, cluster, tmp_path):
+    """Also if all batches of a query have it: the batch's number counts, too."""
+    register(spark)
+
+    def write(rows, _):
+        writer = rows.write.format("dafka").mode("append")
+        writer.options(**cluster.options, topic="t", runId="mine").save()
+
+    for query in range(2):
+        texts = tmp_path / f"texts-{query}"
+        for file in range(2):
+            first = query * 200 + file * 100
+            rows = spark.range(first, first + 100, 1, 2).selectExpr("CAST(id AS STRING) value")
+            rows.write.mode("append").text(str(texts))
+        stream = spark.readStream.option("maxFilesPerTrigger", 2).text(str(texts))
+        checkpoint = tmp_path / f"checkpoint-{query}"
+        writer = stream.writeStream.foreachBatch(write)
+        writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+        writer.start().awaitTermination()
+    assert cluster.values() == values(400)
+    assert len(cluster.published()) <= 4, "batches go on in the partitions of those before"
 
 
-def test_speculation_is_refused_before_any_job():
-    kinds = []
-
-    class Session:
-        conf = {"spark.speculation": "true"}
-        dataSource = SimpleNamespace(register=kinds.append)  # noqa: N815 (Spark's name)
-
-    register(Session())
-    given = {"servers": "tcp://127.0.0.1:9", "towers": "tcp://127.0.0.1:9", "topic": "t"}
-    rows = StructType().add("value", "string")
-    records, batches = (pickle.loads(cloudpickle.dumps(kind)) for kind in kinds)
-    for make in (records(given).writer, records(given).streamWriter):
-        with pytest.raises(MisuseError, match=r"set spark\.speculation to false"):
-            make(rows, overwrite=False)
-    reading = {"servers": given["servers"], "subscribe": "t"}
-    assert isinstance(records(reading).reader(StructType().add("value", "binary")), BatchReader)
-    del given["topic"]
-    assert isinstance(batches(given).writer(BATCH_SCHEMA, overwrite=False), BatchWriter)
+def test_a_run_whose_tasks_are_not_all_done_is_not_committed(cluster):
+    writer = StreamWriter(sink_options({**cluster.options, "topic": "t"}, stream=True), stage)
+    with pytest.raises(AssertionError, match="when all tasks are done"):
+        writer.commit([None], 5)
+    writer.commit([], 6)
+    assert cluster.records() == {}
 
 
 def test_columns_that_are_none_of_a_record_are_left_out(numbers, cluster):
@@ -176,8 +168,11 @@ def table(*values, **columns):
     return pa.RecordBatch.from_pydict(arrays)
 
 
-def attempt(run=0, task=0, query="query q"):
-    return Attempt(query, run, task, 1_000)
+def write(tables, options, run=0, task=0):
+    """What one task and the driver do."""
+    key = "query q"
+    segments = stage(tables, options, Attempt(key, run, task, 1_000))
+    RunCommit(options, RunName(key, run), segments).commit()
 
 
 def address(task=0):
@@ -189,12 +184,6 @@ def options(cluster):
     return sink_options({**cluster.options, "topic": "out"}, stream=True)
 
 
-@pytest.fixture
-def single(options):
-    """Each record is a batch of its own."""
-    return replace(options, batch_bytes=1)
-
-
 def test_rows_become_records(cluster, options):
     rows = table(
         b"1",
@@ -204,7 +193,7 @@ def test_rows_become_records(cluster, options):
         timestamp=pa.array([5_000, None], pa.timestamp("us", tz="UTC")),
         topic=pa.array(["mine", None]),
     )
-    assert sorted(write([rows], options, attempt())) == ["mine", "out"]
+    write([rows], options)
     ((mine,), (out,)) = (
         cluster.records()[Partition(topic, address())] for topic in ("mine", "out")
     )
@@ -213,149 +202,11 @@ def test_rows_become_records(cluster, options):
     assert (out.key, out.value, out.timestamp_ms, out.headers) == (None, None, 1_000, ())
 
 
-def test_runs_follow_each_other_and_tasks_are_apart(cluster, options):
-    write([table(b"1", b"2")], options, attempt(run=0))
-    write([table(b"3")], options, attempt(run=1))
-    write([table(b"4")], options, attempt(run=1, task=1))
-    write([], options, attempt(run=2))
-    held = cluster.records()
-    assert [record.value for record in held[Partition("out", address(0))]] == [b"1", b"2", b"3"]
-    assert [record.value for record in held[Partition("out", address(1))]] == [b"4"]
-
-
-def test_a_repeated_task_writes_nothing_twice(cluster, options):
-    rows = table(*(b"%d" % number for number in range(1_000)))
-    for _ in range(3):
-        assert write([rows], options, attempt(run=4)) == ("out",)
-    assert cluster.values() == sorted(b"%d" % number for number in range(1_000))
-
-
-class KilledError(Exception):
-    """The attempt ends here."""
-
-
-def until_killed(options, *tables):
-    """Rows, until everything published is stored and the attempt dies."""
-    yield from tables
-    mirror_of(options).flush(10)
-    raise KilledError
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_attempts_killed_anywhere_leave_every_row_once(cluster, single, seed):
-    """Also when the rows come in another order each time, as they do after a shuffle."""
-    random = Random(seed)
-    values = [b"%d" % (number // 2) for number in range(40)]
-    write([table(b"before")], single, attempt(run=0))
-    for _ in range(4):
-        random.shuffle(values)
-        until = random.randrange(40)
-        with pytest.raises(KilledError):
-            write(until_killed(single, table(*values[:until])), single, attempt(run=1))
-    random.shuffle(values)
-    write([table(*values[:20]), table(*values[20:])], single, attempt(run=1))
-    write([table(b"behind")], single, attempt(run=2))
-    (held,) = cluster.records().values()
-    assert sorted(record.value for record in held[1:-1]) == sorted(values)
-    assert (held[0].value, held[-1].value) == (b"before", b"behind")
-
-
-def test_other_rows_than_before_are_an_error(cluster, options):
-    write([table(b"1", b"2", b"3")], options, attempt())
-    with pytest.raises(RepeatedError, match=r"2 records that this task wrote .* not among"):
-        write([table(b"1")], options, attempt())
-    assert cluster.values() == [b"1", b"2", b"3"]
-
-
-def test_of_other_rows_nothing_gets_out(cluster, single):
-    """However many, however often they are tried, and in whatever order."""
-    single = replace(single, held_bytes_max=1)
-    rows = table(b"1", b"2", b"3", key=pa.array([b"k"] * 3))
-    with pytest.raises(KilledError):
-        write(until_killed(single, rows), single, attempt())
-    for _ in range(2):
-        with pytest.raises(RepeatedError, match="another number of tasks"):
-            write([table(b"x", b"2", b"y", b"1", b"z", b"w")], single, attempt())
-    assert cluster.values() == [b"1", b"2"]
-    write([table(b"0", b"3", b"2", b"1", key=pa.array([b"k"] * 4))], single, attempt())
-    assert cluster.values() == [b"0", b"1", b"2", b"3"]
-
-
-@pytest.mark.parametrize("columns", [{}, {"key": pa.array([b"k"] * 3)}])
-def test_a_task_that_was_done_and_has_more_rows_now_is_refused(cluster, options, columns):
-    """As when the rows are dealt to fewer tasks than before."""
-    rows = table(b"1", b"2", b"3", **columns)
-    write([rows], options, attempt())
-    write([rows], options, attempt())
-    with pytest.raises(RepeatedError, match=r"all of its 3 records .* another number of tasks"):
-        write([rows, rows], options, attempt())
-    assert cluster.values() == [b"1", b"2", b"3"]
-
-
-def test_rows_are_told_apart_by_their_timestamps(cluster, single):
-    def stamped(*seconds):
-        stamps = pa.array([second * 1_000_000 for second in seconds], pa.timestamp("us", tz="UTC"))
-        return table(*[b"v"] * len(seconds), timestamp=stamps)
-
-    with pytest.raises(KilledError):
-        write(until_killed(single, stamped(1, 2, 3)), single, attempt())
-    write([stamped(3, 2, 1)], single, attempt())
-    (held,) = cluster.records().values()
-    assert [record.timestamp_ms for record in held] == [1_000, 2_000, 3_000]
-
-
-@pytest.fixture
-def overlapping(cluster, options, until):
-    """A function: rows of an attempt, while another one of its task has written `others`."""
-
-    def overlapping(rows, others):
-        yield table(rows[0])
-        builder = BatchBuilder(1 << 20, Run(0, 0))
-        for value in others:
-            builder.append(1_000, None, value, ())
-        content = enclosed(builder.build(last=True), 0)
-        with closing(Mirror(options.cluster.open())) as zombie:
-            zombie.publish(Batch(Partition("out", address()), 0, len(others), content), 10)
-            until(cluster.records)
-        yield table(*rows[1:])
-
-    return overlapping
-
-
-VALUES = [b"1", b"2", b"3"]
-
-
-def test_an_attempt_that_overlaps_with_another_one_says_so_and_the_next_puts_it_right(
-    cluster, options, overlapping
-):
-    """The store has the other one's records under the same names, in another order."""
-    options = replace(options, silence_s=0.5)
-    with pytest.raises(OverlappedError, match=r"0 to 2 of partition \w+ of topic 'out'") as raised:
-        write(overlapping(VALUES, VALUES[::-1]), options, attempt())
-    assert raised.value.retriable
-    write([table(*VALUES)], options, attempt())
-    assert cluster.values() == VALUES
-
-
-def test_acknowledgements_of_another_attempt_are_not_taken_for_its_own(
-    options, overlapping, monkeypatch
-):
-    """They may be under way when this one publishes: then its flush ends at once."""
-    monkeypatch.setattr(Mirror, "flush", lambda *_: None)
-    with pytest.raises(OverlappedError):
-        write(overlapping(VALUES, VALUES[::-1]), options, attempt())
-
-
-def test_an_attempt_that_overlaps_with_its_like_does_no_harm(cluster, options, overlapping):
-    write(overlapping(VALUES, VALUES), options, attempt())
-    assert cluster.values() == VALUES
-
-
 def test_it_goes_on_while_a_store_is_away(cluster, options):
-    write([table(b"1")], options, attempt(run=0))
+    write([table(b"1")], options, run=0)
     cluster.running.close()
     cluster.open()
-    write([table(b"2")], options, attempt(run=1))
+    write([table(b"2")], options, run=1)
     assert cluster.values() == [b"1", b"2"]
 
 
@@ -376,21 +227,21 @@ def test_a_row_without_a_topic_is_refused():
 def test_a_header_without_a_key_is_refused(options, header):
     rows = table(b"1", headers=pa.array([[("h", None), header]], HEADERS))
     with pytest.raises(MisuseError, match="a header needs a key; its value may be null"):
-        write([rows], options, attempt())
+        write([rows], options)
 
 
 @pytest.mark.parametrize("columns", [{}, {"key": pa.array([None, None], pa.binary())}])
 def test_a_row_that_is_too_large_is_refused(options, columns):
     rows = table(b"1", bytes(RECORD_BYTES_MAX + 1), **columns)
     with pytest.raises(MisuseError, match="a row for topic 'out' has 8323073 bytes"):
-        write([rows], options, attempt())
+        write([rows], options)
 
 
 @pytest.mark.parametrize("columns", [{}, {"key": pa.array([b"k"] * 4)}])
 def test_rows_larger_than_a_batch_have_batches_of_their_own(cluster, options, columns):
     large = bytes(options.batch_bytes * 2)
-    write([table(b"1", large, large, b"2", **columns)], options, attempt())
-    (held,) = cluster.records().values()
+    write([table(b"1", large, large, b"2", **columns)], options)
+    (held,) = cluster.published().values()
     assert [len(record.value) for record in held] == [1, len(large), len(large), 1]
 
 

@@ -1,0 +1,452 @@
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from dafka.cluster import Cluster
+from dafka.errors import NotStoredError, QueryError
+from dafka.groups.runs import STAGED, group_of, manifest_in
+from dafka.model import Partition
+from dafka.node.mirror import Mirror
+from dafka.process import metrics
+from dafka.query.agreement import Register
+from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
+from dafka.spark import commit as commit_module
+from dafka.spark.commit import RepeatedError, RunCommit, RunName, address_for
+from dafka.spark.options import sink_options
+from dafka.spark.staging import Attempt
+from dafka.spark.writer import stage
+from dafka.transport.access import Access, Rights, fingerprint
+from dafka.transport.keys import Credentials, load_access, new_keys
+from tests.dafka.spark.conftest import SparkCluster, close_mirrors
+
+pytestmark = [pytest.mark.slow, pytest.mark.net]
+
+KEY = "query q"
+
+
+def test_names_follow_from_key_and_task_and_nothing_else():
+    keys = "query q", "job q"
+    names = {address_for(Cluster(), key, task) for key in keys for task in range(3)}
+    assert len(names) == 6
+    assert all(len(name) == 32 and name == name.upper() for name in names)
+    assert {address_for(Cluster(), KEY, task) for task in range(3)} < names
+
+
+def test_names_are_of_the_jobs_key():
+    public, secret = new_keys()
+    keys = Credentials(Access(new_keys()[0], {public: Rights()}), public, secret)
+    name = address_for(Cluster(credentials=keys), KEY, 3)
+    assert name[:16] == fingerprint(public)
+    assert name[16:] == address_for(Cluster(), KEY, 3)[16:]
+
+
+@pytest.fixture
+def options(cluster):
+    """Batches hold one record, so that a driver can die between any two."""
+    given = {**cluster.options, "topic": "out"}
+    return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
+
+
+def staged(options, *tasks, run=0, now_ms=1_000):
+    """What tasks have staged that have these values."""
+    segments = []
+    for number, values in enumerate(tasks):
+        table = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
+        segments += stage([table], options, Attempt(KEY, run, number, now_ms))
+    return segments
+
+
+def committed(options, *tasks, run=0, key=KEY, **name):
+    """Do what tasks and a driver do."""
+    segments = staged(options, *tasks, run=run)
+    return RunCommit(options, RunName(key, run, **name), segments).commit()
+
+
+def log(cluster, task=0, topic="out"):
+    """The values of a task, in order."""
+    partition = Partition(topic, address_for(Cluster(), KEY, task))
+    return [record.value for record in cluster.records().get(partition, ())]
+
+
+def numbers(first, end):
+    return [b"%02d" % number for number in range(first, end)]
+
+
+def test_runs_follow_each_other_and_tasks_are_apart(cluster, options):
+    committed(options, [b"1", b"2"], run=0)
+    committed(options, [b"3"], [b"4"], run=1)
+    committed(options, run=2)
+    committed(options, [], [b"5"], run=3)
+    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"3"], [b"4", b"5"])
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        ([b"1", b"2"], [b"3", b"4"]),
+        ([b"4", b"2"], [b"1", b"3"]),
+        ([b"1", b"2", b"3", b"4"],),
+        ([b"1"], [b"2"], [b"3"], [b"4"]),
+        ([b"random"], [b"rows"]),
+    ],
+    ids=["the same", "another order", "fewer tasks", "more tasks", "other rows"],
+)
+def test_a_run_is_written_once_however_it_is_repeated(cluster, options, again):
+    first = committed(options, [b"1", b"2"], [b"3", b"4"])
+    assert committed(options, *again) == first
+    assert cluster.values() == [b"1", b"2", b"3", b"4"]
+    committed(options, [b"5"], run=1)
+    assert log(cluster) == [b"1", b"2", b"5"]
+
+
+def test_a_job_that_is_run_again_has_the_same_rows_or_is_refused(cluster, options):
+    committed(options, [b"1", b"2"], [b"3"], exact=True)
+    committed(options, [b"3", b"1", b"2"], exact=True)
+    for rows in ([b"1", b"2"], [b"1", b"2", b"4"], []):
+        with pytest.raises(RepeatedError, match="with 3 rows that are not these"):
+            committed(options, rows, exact=True)
+    assert cluster.values() == [b"1", b"2", b"3"]
+
+
+def test_an_earlier_run_is_refused_by_number(cluster, options):
+    committed(options, [b"1"], run=4)
+    committed(options, [b"2"], run=5)
+    with pytest.raises(RepeatedError, match=r"run 4 of query q is not committed: run 5 has been"):
+        committed(options, [b"x"], run=4)
+    assert cluster.values() == [b"1", b"2"]
+
+
+def test_a_job_whose_key_nobody_knows_asks_no_store(cluster, options, monkeypatch):
+    monkeypatch.setattr(commit_module, "Register", None)
+    committed(options, [b"1"], [b"2"], shared=False)
+    assert cluster.values() == [b"1", b"2"]
+
+
+class DiedError(Exception):
+    """The driver has."""
+
+
+def dying(monkeypatch, after):
+    """Let the driver die when it has published so many batches."""
+    publish, left = Mirror.publish, [after]
+
+    def until_it_dies(mirror, batch, silence_s):
+        if batch.partition.topic != STAGED:
+            if not left[0]:
+                mirror.flush(10)
+                raise DiedError
+            left[0] -= 1
+        publish(mirror, batch, silence_s)
+
+    monkeypatch.setattr(Mirror, "publish", until_it_dies)
+
+
+def test_what_is_only_staged_is_not_there(cluster, options):
+    staged(options, [b"lost"], [b"lost too"])
+    assert cluster.values() == []
+    committed(options, [b"1"])
+    assert cluster.values() == [b"1"]
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+@pytest.mark.parametrize("next_run", [False, True])
+def test_what_was_agreed_on_is_published_whoever_died(
+    cluster, options, monkeypatch, after, next_run
+):
+    """By who repeats the run, with whatever rows, and by who comes with the next one."""
+    with monkeypatch.context() as patch:
+        dying(patch, after)
+        with pytest.raises(DiedError):
+            committed(options, [b"1", b"2"], [b"3", b"4"])
+    assert len(cluster.values()) == after
+    if not next_run:
+        committed(options, [b"other", b"rows", b"and more"])
+        assert cluster.values() == [b"1", b"2", b"3", b"4"]
+    committed(options, [b"5"], run=1)
+    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"5"], [b"3", b"4"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_drivers_that_die_anywhere_leave_every_run_once(cluster, options, monkeypatch, seed):
+    """Each time with the rows in another order, and dealt to another number of tasks."""
+    random = Random(seed)
+    for run in range(3):
+        rows = numbers(run * 10, run * 10 + 8)
+        for _ in range(random.randrange(3)):
+            with monkeypatch.context() as patch, suppress(DiedError):
+                dying(patch, random.randrange(9))
+                committed(options, *dealt(random, rows), run=run)
+        committed(options, *dealt(random, rows), run=run)
+    expected = [value for run in range(3) for value in numbers(run * 10, run * 10 + 8)]
+    assert cluster.values() == expected
+    for records in cluster.published().values():
+        runs = [record.value[:1] for record in records]
+        assert runs == sorted(runs), "a partition has the runs in order"
+
+
+def test_a_task_that_died_leaves_nothing_to_the_next_one(cluster, options, monkeypatch):
+    """What it had published and not seen acknowledged is where nobody stages any more."""
+    staged(options, [b"0"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "flush", silent_stores)
+        with pytest.raises(NotStoredError):
+            staged(options, [b"lost"])
+    committed(options, [b"1", b"2"])
+    assert cluster.values() == [b"1", b"2"]
+
+
+def dealt(random, rows):
+    rows = random.sample(rows, len(rows))
+    tasks = random.randint(1, 3)
+    return [rows[number::tasks] for number in range(tasks)]
+
+
+@pytest.fixture
+def apart(options, monkeypatch):
+    """Each thread is a process: a mirror is used by one thread at a time."""
+    mine = threading.local()
+    mirrors = []
+
+    def mirror_here(_):
+        if not hasattr(mine, "mirror"):
+            mine.mirror = Mirror(options.cluster.open())
+            mirrors.append(mine.mirror)
+        return mine.mirror
+
+    monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
+    yield
+    for mirror in mirrors:
+        mirror.close()
+
+
+def disputes():
+    return metrics.DISPUTED._value.get()
+
+
+def test_of_drivers_at_the_same_time_one_wins_and_all_publish_it(cluster, options, apart):
+    names = b"abcd"
+    runs = [[b"%c%d" % (name, number) for number in range(20)] for name in names]
+    before, found = disputes(), []
+
+    def drive(segments):
+        found.append(RunCommit(options, RunName(KEY, 0), segments).commit())
+
+    threads = [
+        threading.Thread(target=drive, args=(staged(options, rows[:7], rows[7:]),)) for rows in runs
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert cluster.values() in [sorted(rows) for rows in runs]
+    assert disputes() == before
+
+
+def test_a_driver_that_wakes_when_others_have_gone_on_changes_nothing(
+    cluster, options, apart, monkeypatch
+):
+    """It had agreed on its run, and begins to publish it when the next one is done, too."""
+    publish, before = Mirror.publish, disputes()
+    asleep, wake = threading.Event(), threading.Event()
+
+    def sleeping(mirror, batch, silence_s):
+        if threading.current_thread().name == "zombie" and batch.partition.topic != STAGED:
+            asleep.set()
+            assert wake.wait(60)
+        publish(mirror, batch, silence_s)
+
+    monkeypatch.setattr(Mirror, "publish", sleeping)
+    segments = staged(options, [b"1", b"2"])
+    driver = RunCommit(options, RunName(KEY, 0), segments)
+    zombie = threading.Thread(target=driver.commit, name="zombie")
+    zombie.start()
+    assert asleep.wait(60)
+    committed(options, [b"2", b"1"])
+    committed(options, [b"3"], run=1)
+    wake.set()
+    zombie.join(60)
+    assert not zombie.is_alive()
+    assert log(cluster) == [b"1", b"2", b"3"]
+    assert disputes() == before
+
+
+def test_what_was_agreed_on_and_is_lost_is_told(cluster, options, monkeypatch):
+    cluster.running.close()
+    cluster.running = cluster.store(deletable=True)
+    with monkeypatch.context() as patch:
+        dying(patch, 1)
+        with pytest.raises(DiedError):
+            committed(options, [b"1", b"2"])
+    with StoreClient(cluster.query) as client:
+        client.delete(STAGED)
+    for run in (0, 1):
+        with pytest.raises(RepeatedError, match=r"cannot be ended: .* is kept no more: sequences"):
+            committed(options, [b"1", b"2"], run=run)
+    assert cluster.values() == [b"1"]
+
+
+def test_a_run_goes_on_behind_what_retention_has_taken(cluster, options):
+    cluster.running.close()
+    cluster.running = cluster.store(deletable=True)
+    committed(options, [b"1", b"2"])
+    with StoreClient(cluster.query) as client:
+        client.delete("out")
+        client.delete(STAGED)
+    committed(options, [b"1", b"2"])
+    assert cluster.values() == [], "what was there is not written again"
+    committed(options, [b"3"], run=1)
+    with StoreClient(cluster.query) as client:
+        (batch,) = client.read(Partition("out", address_for(Cluster(), KEY, 0)), 2)
+    assert [(record.sequence, record.value) for record in records_of(batch)] == [(2, b"3")]
+
+
+class ManyStores(SparkCluster):
+    """A cluster whose stores can be away."""
+
+    def open(self):
+        self.stores = [self.store(number) for number in range(len(self.queries))]
+
+    @property
+    def options(self):
+        return {"servers": ",".join(self.queries), "towers": self.endpoint, "topic": "out"}
+
+    def records_of(self, number):
+        return Looks(self.queries[number]).values()
+
+
+class Looks(SparkCluster):
+    """What one of the stores has."""
+
+    def __init__(self, query):
+        self.query = query
+
+
+@pytest.fixture
+def many(tmp_path, free_ports, reopened):
+    """A function that opens a cluster of so many stores."""
+    opened = []
+
+    def many(stores):
+        cluster = ManyStores(tmp_path, free_ports, reopened, stores=stores)
+        opened.append(cluster)
+        cluster.start_tower()
+        cluster.open()
+        return cluster, replace(sink_options(cluster.options, stream=True), silence_s=20.0)
+
+    yield many
+    close_mirrors()
+    for cluster in opened:
+        cluster.close()
+
+
+def test_one_of_three_stores_may_be_away(many, until):
+    """Another one each time: each majority has one that knows where partitions end."""
+    cluster, options = many(3)
+    assert options.min_acks == 2
+    committed(options, [b"0"], run=0)
+    for away in range(3):
+        cluster.stores[away].close()
+        run = 1 + away
+        committed(options, [b"%d" % run], run=run)
+        assert committed(options, [b"x"], run=run).run == run
+        cluster.stores[away] = cluster.store(away)
+        until(lambda: cluster.records_of(away) == numbers_of(run))  # noqa: B023
+    for number in range(3):
+        until(lambda: cluster.records_of(number) == numbers_of(3))  # noqa: B023
+
+
+def numbers_of(last):
+    return [b"%d" % number for number in range(last + 1)]
+
+
+def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatch):
+    cluster, options = many(2)
+    assert options.min_acks == 1
+    committed(options, [b"0"], run=0)
+    cluster.stores[0].close()
+    committed(options, [b"job"], key="job j", shared=False)
+    monkeypatch.setattr(commit_module, "Register", hasty)
+    segments = staged(options, [b"1"])
+    with pytest.raises(QueryError, match="1 of 2 stores"):
+        RunCommit(options, RunName(KEY, 1), segments).commit()
+    assert b"1" not in cluster.records_of(1), "nothing of it is published"
+    cluster.stores[0] = cluster.store(0)
+    RunCommit(options, RunName(KEY, 1), segments).commit()
+    assert b"1" in cluster.records_of(1)
+
+
+def hasty(*given):
+    return Register(*given, patience_ms=500)
+
+
+def silent_stores(*_):
+    raise NotStoredError("no store has acknowledged anything", [])
+
+
+def test_where_nobody_acknowledges_the_run_is_not_done(cluster, options, monkeypatch):
+    segments = staged(options, [b"1"])
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Mirror, "flush", lambda *_: (_ for _ in ()).throw(NotStoredError("silent", []))
+        )
+        with pytest.raises(NotStoredError):
+            RunCommit(options, RunName(KEY, 0), segments).commit()
+    RunCommit(options, RunName(KEY, 0), segments).commit()
+    assert cluster.values() == [b"1"]
+
+
+def test_the_register_has_what_is_published(cluster, options):
+    found = committed(options, [b"1", b"2"], [b"3"])
+    with Register(options.cluster.open(), group_of(KEY), 2_000) as register:
+        assert manifest_in(register.read()) == found
+    assert [(part.first, part.records) for part in found.parts] == [(0, 2), (0, 1)]
+
+
+@pytest.fixture
+def guarded(tmp_path, free_ports, reopened):
+    """A function that opens a cluster with keys, for a sink that may read and write these."""
+    cluster = SparkCluster(tmp_path, free_ports, reopened)
+
+    def guarded(*topics, stream=True):
+        (own, own_secret), (public, secret) = new_keys(), new_keys()
+        access, key = tmp_path / "access.toml", tmp_path / "sink.secret"
+        rules = [f"{topic}*" for topic in topics]
+        access.write_text(
+            f'cluster = "{own}"\n[keys.sink]\npublic = "{public}"\n'
+            f'read = {rules}\nwrite = {rules}\ngroups = ["__sink.*"]\n'
+        )
+        key.touch(mode=0o600)
+        key.write_text(secret)
+        credentials = Credentials(load_access(access), own, own_secret)
+        cluster.start_tower(credentials=credentials)
+        cluster.running = cluster.store(credentials=credentials)
+        files = {"access": str(access), "key": str(key)}
+        return sink_options({**cluster.options, **files, "topic": "out"}, stream=stream)
+
+    yield guarded
+    close_mirrors()
+    cluster.close()
+
+
+def test_with_these_rights_a_sink_writes(guarded):
+    options = guarded("out", "__staged", "__consumer_offsets")
+    found = committed(options, [b"1", b"2"])
+    assert committed(options, [b"2", b"1"]) == found
+    assert committed(options, [b"3"], run=1).parts[0].first == 2
+
+
+def test_without_commits_of_groups_new_jobs_write_and_queries_are_told(guarded, monkeypatch):
+    options = guarded("out", "__staged", stream=False)
+    committed(options, [b"1"], key="job j", shared=False)
+    monkeypatch.setattr(commit_module, "Register", hasty)
+    with pytest.raises(QueryError, match="not permitted"):
+        committed(options, [b"1"])

@@ -1,0 +1,167 @@
+"""Spark's sink with real executors, as drivers that are started by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from dafka.errors import MisuseError
+from dafka.groups.runs import STAGED
+from dafka.process import metrics
+from dafka.records.header import checked_fields
+from dafka.spark.session import ensure_java
+from tests.dafka.spark.conftest import SparkCluster
+from tests.support.spark_sink_job import text_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.net]
+
+ROWS = 40_000
+JOB_S_MAX = 400.0
+
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.minTaskRuntime": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",
+}
+
+
+@pytest.fixture
+def cluster(tmp_path, free_ports, reopened):
+    cluster = SparkCluster(tmp_path, free_ports, reopened)
+    cluster.start_tower()
+    cluster.open()
+    before = metrics.DISPUTED._value.get()
+    yield cluster
+    assert metrics.DISPUTED._value.get() == before
+    cluster.close()
+
+
+@pytest.fixture
+def start(cluster):
+    """A function that starts a driver in a session of its own."""
+    try:
+        ensure_java()
+    except MisuseError as error:
+        pytest.skip(str(error))
+    with ExitStack() as started:
+
+        def start(master="local[4,4]", *, conf=(), options=(), **given):
+            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0} | given
+            job |= {"master": master, "conf": dict(conf)}
+            job["options"] = {**cluster.options, "topic": "t", **dict(options)}
+            driver = subprocess.Popen(
+                [sys.executable, "-m", "tests.support.spark_sink_job", json.dumps(job)],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            started.callback(kill, driver)
+            return driver
+
+        yield start
+
+
+def kill(driver):
+    """Kill a driver and all that it has started."""
+    if driver.poll() is None:
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate(timeout=60)
+
+
+def end(driver):
+    """Wait until a driver is done; returns its error, empty if there is none."""
+    _, said = driver.communicate(timeout=JOB_S_MAX)
+    return said if driver.returncode else ""
+
+
+def numbers(first=0, rows=ROWS):
+    return [text_of(number).encode() for number in range(first, first + rows)]
+
+
+def staged_rows(cluster):
+    return sum(
+        checked_fields(record.value).records
+        for partition, records in cluster.records().items()
+        if partition.topic == STAGED
+        for record in records
+    )
+
+
+@pytest.fixture
+def standalone(free_ports, tmp_path, until):
+    """A cluster of two workers on two hosts: Spark begins no second attempt on the same one."""
+    port = free_ports(1)
+    master = f"spark://127.0.0.1:{port}"
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with ExitStack() as started:
+
+        def run(role, name, *words):
+            with (tmp_path / f"{name}.log").open("w") as log:
+                process = subprocess.Popen(
+                    [spark_class, f"org.apache.spark.deploy.{role}", "--webui-port", "0", *words],
+                    env=os.environ | {"SPARK_WORKER_DIR": str(tmp_path / name)},
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            started.callback(stop, process)
+
+        ensure_java()
+        run("master.Master", "master", "--host", "127.0.0.1", "--port", str(port))
+        for number in (1, 2):
+            host = f"127.0.0.{number}"
+            words = ("--host", host, "--cores", "2", "--memory", "1g", master)
+            run("worker.Worker", f"worker-{number}", *words)
+        told = tmp_path / "master.log"
+        until(lambda: told.read_text().count("Registering worker") == 2)
+        yield master
+
+
+def stop(process):
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(60)
+
+
+def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, standalone):
+    """Spark runs a second attempt of the task that rests half way, beside the first."""
+    path = {"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path)}
+    assert end(start(standalone, conf=SPECULATION | path, slow_s=60.0)) == ""
+    assert staged_rows(cluster) > ROWS, "both had written"
+    assert cluster.values() == numbers()
+
+
+def test_a_job_goes_on_after_its_driver_was_killed_with_other_tasks(start, cluster, until):
+    """Killed while it publishes, or nearly; what it had agreed on is ended by the next."""
+    options = {"runId": "nightly"}
+    killed = start(options=options)
+    until(lambda: killed.poll() is not None or cluster.published(), JOB_S_MAX)
+    kill(killed)
+    assert end(start("local[2,4]", options=options, tasks=7)) == ""
+    assert cluster.values() == numbers()
+
+
+def test_of_two_jobs_at_once_with_one_name_one_counts(start, cluster):
+    """The other is told so if its rows are others, and has written nothing."""
+    options = {"runId": "nightly"}
+    drivers = [
+        start("local[2,4]", options=options, first=first, tasks=tasks)
+        for first, tasks in ((0, 4), (ROWS, 3))
+    ]
+    said = [end(driver) for driver in drivers]
+    assert sorted(map(bool, said)) == [False, True]
+    assert "rows that are not these" in "".join(said)
+    assert cluster.values() == numbers(ROWS * said.index(""))

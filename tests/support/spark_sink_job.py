@@ -1,0 +1,78 @@
+"""A program that writes rows to a cluster by Spark, with executors that do what a test says.
+
+Its one argument is JSON: `master` and `conf` of the session, `options` of the sink; `first` and
+`rows`, the numbers that are written; `tasks`; and `slow_s`, for which the first attempt of task 0
+rests half way. Each attempt gives its rows in an order of its own, as one behind a shuffle
+that was fetched again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from random import Random
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from dafka.spark import register
+from dafka.spark.session import open_session
+
+ROWS_AT_ONCE = 1_000
+
+
+def text_of(number):
+    """So long that a thousand rows are some batches: what an attempt has goes out as it comes."""
+    return f"{number:0500d}"
+
+
+class Numbers(DataSource):
+    """Rows of numbers."""
+
+    @classmethod
+    def name(cls):
+        return "numbers"
+
+    def schema(self):
+        return "value string"
+
+    def reader(self, schema):
+        return NumbersReader(json.loads(self.options["given"]))
+
+
+class NumbersReader(DataSourceReader):
+    """In another order in each attempt."""
+
+    def __init__(self, given):
+        self._given = given
+
+    def partitions(self):
+        return [InputPartition(number) for number in range(self._given["tasks"])]
+
+    def read(self, partition):
+        first, end = self._given["first"], self._given["first"] + self._given["rows"]
+        values = list(range(first + partition.value, end, self._given["tasks"]))
+        attempt = TaskContext.get().attemptNumber()
+        Random(attempt).shuffle(values)
+        for start in range(0, len(values), ROWS_AT_ONCE):
+            if attempt == 0 and partition.value == 0 and start == len(values) // 2:
+                time.sleep(self._given["slow_s"])
+            part = [text_of(value) for value in values[start : start + ROWS_AT_ONCE]]
+            yield pa.RecordBatch.from_pydict({"value": part})
+
+
+def main(given):
+    """Run the job."""
+    local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    spark = open_session(given["master"], "sink", {**local, **given["conf"]})
+    register(spark)
+    spark.dataSource.register(Numbers)
+    rows = spark.read.format("numbers").option("given", json.dumps(given)).load()
+    rows.write.format("dafka").mode("append").options(**given["options"]).save()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
