@@ -312,9 +312,9 @@ def test_a_link_that_begins_anew_does_not_stand_still_meanwhile(pair, monkeypatc
         opened = node._opened
 
         def slowly(target):
-            ended_ms = node._node.turned_ms
+            began_ms, ended_ms = node._reopening_ms, node._node.turned_ms
             for later_ms in (REOPEN_MS_MAX - 1, 2 * REOPEN_MS_MAX):
-                monkeypatch.setattr(agent, "now_ms", lambda ms=ended_ms + later_ms: ms)
+                monkeypatch.setattr(agent, "now_ms", lambda ms=began_ms + later_ms: ms)
                 seen.append(node.turned_ms > ended_ms)
             monkeypatch.undo()
             return opened(target)
