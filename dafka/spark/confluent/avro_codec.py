@@ -52,6 +52,8 @@ class _Resolved(NamedTuple):
 
 @lru_cache(SCHEMAS_MAX)
 def _way(writer: RegisteredSchema, reader: RegisteredSchema) -> _Resolved:
+    if writer.language != "AVRO":
+        raise MisuseError(f"schema {writer.id} is {writer.language}, not AVRO")
     schemas = schema_of(writer.text, writer.uses), schema_of(reader.text, reader.uses)
     try:
         return _Resolved(*schemas, reading(schemas[0].kind, schemas[1].kind))
@@ -138,15 +140,20 @@ def _read(
     permissive: bool,
 ) -> pa.Array:
     """Read the values of one schema."""
-    try:
-        writer = find(id_)
-        if writer.language != "AVRO":
-            raise UnknownSchemaError(f"schema {id_} is {writer.language}, not AVRO")
-        way = _way(writer, reader)
-    except MisuseError as error:
+
+    def unread(error: MisuseError) -> pa.Array:
         if not permissive:
             raise NoSuchValueError(f"a value of schema {id_} cannot be read: {error}") from error
         return pa.nulls(len(chosen), arrow_of(schema_of(reader.text, reader.uses).kind))
+
+    try:
+        writer = find(id_)
+    except UnknownSchemaError as error:  # a registry that refuses us says nothing of the values
+        return unread(error)
+    try:
+        way = _way(writer, reader)
+    except MisuseError as error:
+        return unread(error)
     at, end = framed.at[chosen], framed.end[chosen]
     if way.step is not None:
         try:

@@ -73,13 +73,10 @@ def to_confluent_avro(
         MisuseError: There is no such schema, or the registry refuses it, or it is no column.
         QueryError: The registry does not answer.
     """
-    asked = SchemaRegistry.at(registry)
     if schema is not None:
-        schema_of(schema)
-        found = asked.registered(subject, schema, "AVRO")
-    else:
-        found = _wanted(asked, subject, None, "AVRO")
-        schema_of(found.text, found.uses)
+        schema_of(schema)  # before it is registered
+    found = _target(SchemaRegistry.at(registry), subject, schema, "AVRO")
+    schema_of(found.text, found.uses)
 
     def encode(values: pa.Array) -> pa.Array:
         return encoded(values, found)
@@ -144,11 +141,7 @@ def to_confluent_json(
         MisuseError: There is no such schema, or the registry refuses it.
         QueryError: The registry does not answer.
     """
-    asked = SchemaRegistry.at(registry)
-    if schema is not None:
-        found = asked.registered(subject, schema, "JSON")
-    else:
-        found = _wanted(asked, subject, None, "JSON")
+    found = _target(SchemaRegistry.at(registry), subject, schema, "JSON")
     value = F.col(column) if isinstance(column, str) else column
     text = F.encode(F.to_json(value), "UTF-8")
     return F.when(value.isNotNull(), F.concat(F.lit(head_of(found.id)), text))
@@ -171,3 +164,12 @@ def _wanted(
     if found.language != language:
         raise MisuseError(f"subject {subject!r} is of {found.language}, not {language}")
     return found
+
+
+def _target(
+    registry: SchemaRegistry, subject: str, schema: str | None, language: str
+) -> RegisteredSchema:
+    """What is written with: a schema that is registered from now on, or the latest there is."""
+    if schema is None:
+        return _wanted(registry, subject, None, language)
+    return registry.registered(subject, schema, language)

@@ -104,6 +104,17 @@ def test_a_value_that_cannot_be_read_fails_or_is_null(octets, said):
     assert column.to_pylist() == [{"n": 1, "text": "a"}, None, {"n": 2, "text": "b"}]
 
 
+def test_a_registry_that_refuses_is_no_value_that_cannot_be_read():
+    def refuse(_id):
+        raise MisuseError("401: say who you are")
+
+    for permissive in (False, True):
+        with pytest.raises(MisuseError, match="say who you are"):
+            decoded(
+                pa.array([value(NEW, {"n": 1, "text": "a"})]), refuse, NEW, permissive=permissive
+            )
+
+
 def test_an_integer_too_wide_for_its_column_fails_or_is_null():
     values = pa.array([value(OLD, {"n": 1}), head_of(1) + b"\x80\x80\x80\x80\x20"])
     with pytest.raises(NoSuchValueError, match="a value of schema 1 cannot be read"):
