@@ -132,9 +132,7 @@ def grants(
 
     Example: distributor controller grants 127.0.0.1:9301
     """
-    found = _shown(controller, timeout, web, token)
-    if not found.in_charge:
-        raise MisuseError(f"{controller} is not in charge: ask another controller of its cluster")
+    found = _in_charge(controller, timeout, web, token)
     rows = sorted(found.flows, key=lambda row: (row.writer, row.flow))
     print_rows(rows, GRANTS, f"grants of {controller}", as_json=json_lines, lines=True)
     if any(row.state != "writing" for row in rows):
@@ -167,9 +165,7 @@ def held(
 
     Example: distributor controller held 127.0.0.1:9301
     """
-    found = _shown(controller, timeout, web, token)
-    if not found.in_charge:
-        raise MisuseError(f"{controller} is not in charge: ask another controller of its cluster")
+    found = _in_charge(controller, timeout, web, token)
     rows = found.held_for
     if not rows and not json_lines:
         say("nothing is held: no rule of retention says so, or it was not asked yet who lacks what")
@@ -188,6 +184,21 @@ class _ShownController:
     flows: list[ControlledFlowRow]
     replicas: list[DrivenReplicaRow]
     held_for: list[HeldForRow]
+
+
+def _in_charge(
+    controller: str, timeout: float, web: Path | None, token: Path | None
+) -> _ShownController:
+    """Return what a controller shows; of what others would show nothing could be told.
+
+    Raises:
+        MisuseError: It is not in charge, or cannot be asked like this.
+        QueryError: It does not answer, or as no controller does.
+    """
+    found = _shown(controller, timeout, web, token)
+    if not found.in_charge:
+        raise MisuseError(f"{controller} is not in charge: ask another controller of its cluster")
+    return found
 
 
 def _shown(

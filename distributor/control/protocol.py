@@ -6,7 +6,7 @@ a store's query port. Names of topics and producers are bytes, as on the wire.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from msgspec import DecodeError, Meta, Struct, json, to_builtins
 from msgspec.msgpack import Decoder, Encoder
@@ -17,6 +17,8 @@ from dafka.query.messages import decoded
 
 if TYPE_CHECKING:
     from dafka.reasons import Reason
+
+P = TypeVar("P")
 
 VERSION = 1
 
@@ -277,10 +279,7 @@ def decode_remembered(page: str) -> RememberedPage:
     Raises:
         WireError: It is not one.
     """
-    try:
-        return _remembered.decode(page)
-    except (DecodeError, UnicodeError, RecursionError) as error:
-        raise WireError("control message") from error
+    return _decoded(_remembered, page)
 
 
 def values_of(page: OpenedPage | RememberedPage) -> dict[str, object]:
@@ -295,7 +294,11 @@ def decode_opened(page: str) -> OpenedPage:
     Raises:
         WireError: It is not one.
     """
+    return _decoded(_pages, page)
+
+
+def _decoded(decoder: json.Decoder[P], page: str) -> P:
     try:
-        return _pages.decode(page)
+        return decoder.decode(page)
     except (DecodeError, UnicodeError, RecursionError) as error:
         raise WireError("control message") from error
