@@ -111,6 +111,8 @@ def test_all_is_told_again_of_the_store_that_is_meant(cluster, watched, until):
     producer.flush(30)
     told = StoreTold(store.address, {Partition("orders", producer.address): range(1)})
     until(lambda: told in posted)
+    watch.ask(LookSoon(1))
+    until(lambda: Looked(1) in posted)  # what changed in the first look is told in the second
     posted.clear()
     watch.ask(HearAgain("another"))
     watch.ask(ReadLedger(KafkaPartition("orders", 0), 4, 1))
