@@ -5,9 +5,6 @@ and `verify` ask the clusters; `processes` and `supervisor` run all of a topolog
 `demo` is the main job; `testing` runs topologies in the simulator; `cli` is the command.
 """
 
-from distributor.errors import DistributorError as DistributorError
-from distributor.link.node import LinkNode as LinkNode
-from distributor.operations.status import Status as Status
-from distributor.operations.status import status_of as status_of
-from distributor.verify.compare import verify as verify
-from distributor.verify.verdict import Verdict as Verdict
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dafka.gateway.broker import Offsets
 from dafka.gateway.topic_changes import AlterTopic, DeleteTopic, MakeTopic
 from dafka.groups.assignment import owner
+from dafka.model import Value
 from dafka.protocol.events import PeerLeft
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ OWNERS_MAX = 40_000
 """Owners that are remembered: twice as many as there may be Kafka partitions."""
 
 
-@dataclass(frozen=True, slots=True)
-class AppendBatch:
+class AppendBatch(Value, frozen=True):
     """Event: store a checked batch of a client; answered by `Answer`."""
 
     token: int
@@ -37,8 +37,7 @@ class AppendBatch:
     acks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Locate:
+class Locate(Value, frozen=True):
     """Event: where are the records from an offset on? Answered by `Located`."""
 
     token: int
@@ -47,8 +46,7 @@ class Locate:
     bytes_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class Survey:
+class Survey(Value, frozen=True):
     """Event: which entries does a partition have? Answered by `Located`, all of them unread.
 
     Attributes:
@@ -64,8 +62,7 @@ class Survey:
     entries_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRecords:
+class DeleteRecords(Value, frozen=True):
     """Event: let offsets begin later; answered by `Located` once they do, without entries.
 
     Attributes:
@@ -79,15 +76,13 @@ class DeleteRecords:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class LedgersRead:
+class LedgersRead(Value, frozen=True):
     """Event: what a store has of partitions that were to be read, by partition and epoch."""
 
     found: Mapping[tuple[KafkaPartition, int], StoreRead]
 
 
-@dataclass(frozen=True, slots=True)
-class StoreTold:
+class StoreTold(Value, frozen=True):
     """Event: what a store keeps of the partitions that have changed there.
 
     Attributes:
@@ -101,31 +96,27 @@ class StoreTold:
     unlisted: Sequence[Partition] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsOrdered:
+class TopicsOrdered(Value, frozen=True):
     """Event: topics in the order of their offsets in `__topics`, which clients may be told of."""
 
     epoch: int
     topics: tuple[Topic, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesOrdered:
+class ChangesOrdered(Value, frozen=True):
     """Event: changes of topics in the order of their offsets in `__changes`, and their numbers."""
 
     epoch: int
     changes: tuple[tuple[int, TopicState | EmptiedPartition], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogRead:
+class CatalogRead(Value, frozen=True):
     """Event: what a controller has said."""
 
     states: tuple[TopicState, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOffsets:
+class CommitOffsets(Value, frozen=True):
     """Event: commit rows of a group; answered by `OffsetsCommitted`.
 
     Attributes:
@@ -146,22 +137,19 @@ class CommitOffsets:
     known: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroups:
+class ListGroups(Value, frozen=True):
     """Event: which groups have committed offsets? Answered by `GroupsListed`."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class MeasureLags:
+class MeasureLags(Value, frozen=True):
     """Event: how far are groups behind in what is this gateway's? Answered by `LagsMeasured`."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitsTold:
+class CommitsTold(Value, frozen=True):
     """Event: what groups have committed.
 
     Attributes:
@@ -177,13 +165,11 @@ class CommitsTold:
     new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(Value, frozen=True):
     """Event: serve nobody any more, and leave."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLedger:
+class ReadLedger(Value, frozen=True):
     """Read a partition's ledger and records in every store, again and again until it answers."""
 
     partition: KafkaPartition
@@ -191,8 +177,7 @@ class ReadLedger:
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationOutranked:
+class GenerationOutranked(Value, frozen=True):
     """There is a ledger of an epoch that the gateways' generation has yet to come to.
 
     Attributes:
@@ -213,37 +198,32 @@ class GenerationOutranked:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class HearAgain:
+class HearAgain(Value, frozen=True):
     """If this is a store, what it has does not count any more: hear all of it again."""
 
     store: str
 
 
-@dataclass(frozen=True, slots=True)
-class LookSoon:
+class LookSoon(Value, frozen=True):
     """Ask stores what has changed, before it is time to; who has a token is told (`Looked`)."""
 
     token: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Value, frozen=True):
     """A store has been asked what has changed, and that is told."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Value, frozen=True):
     """What has become of an `AppendBatch`."""
 
     token: int
     placed: Placed
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Value, frozen=True):
     """Where records are.
 
     Attributes:
@@ -261,63 +241,55 @@ class Located:
     entries: tuple[LedgerEntry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMade:
+class TopicMade(Value, frozen=True):
     """What has become of a `MakeTopic`, `DeleteTopic` or `AlterTopic`."""
 
     token: int
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsCommitted:
+class OffsetsCommitted(Value, frozen=True):
     """What has become of a `CommitOffsets`."""
 
     token: int
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsListed:
+class GroupsListed(Value, frozen=True):
     """The groups there are; None while that is not known."""
 
     token: int
     groups: Sequence[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class LagsMeasured:
+class LagsMeasured(Value, frozen=True):
     """Records that groups have not processed, of the partitions that are this gateway's."""
 
     token: int
     lags: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinating:
+class Coordinating(Value, frozen=True):
     """Of which shares of groups this gateway is the coordinator, and since which epoch."""
 
     held: Mapping[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsShown:
+class OffsetsShown(Value, frozen=True):
     """Clients may be told so much of a partition; None: ask another gateway."""
 
     partition: KafkaPartition
     offsets: Offsets | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionLate:
+class PartitionLate(Value, frozen=True):
     """A partition that is this gateway's is not served for long: what its owner waits for."""
 
     partition: KafkaPartition
     waits_for: str
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogued:
+class Catalogued(Value, frozen=True):
     """The topics there are, and those there were."""
 
     topics: Mapping[str, Topic]

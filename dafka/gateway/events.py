@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.model import Value
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
@@ -76,8 +77,7 @@ class Lease:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Owned:
+class Owned(Value, frozen=True):
     """The partition is this gateway's, under an epoch higher than all before, while it has a lease.
 
     Attributes:
@@ -91,13 +91,11 @@ class Owned:
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class Disowned:
+class Disowned(Value, frozen=True):
     """The partition is another's, or the lease is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRead:
+class StoreRead(Value, frozen=True):
     """What a store has: answers `ReadStores`.
 
     Attributes:
@@ -115,16 +113,14 @@ class StoreRead:
     new: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LinesStored:
+class LinesStored(Value, frozen=True):
     """As many stores as block a majority have the lines of this epoch below a number."""
 
     epoch: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsSent:
+class RecordsSent(Value, frozen=True):
     """This gateway publishes records; they follow what it published there before.
 
     Attributes:
@@ -140,8 +136,7 @@ class RecordsSent:
     produced: Produced | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsStored:
+class RecordsStored(Value, frozen=True):
     """As many stores as block a majority have the records of an address below a sequence.
 
     Attributes:
@@ -156,23 +151,20 @@ class RecordsStored:
     start: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsGone:
+class RecordsGone(Value, frozen=True):
     """As many stores as block a majority keep the records of an address only from a sequence on."""
 
     address: str
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsForgotten:
+class RecordsForgotten(Value, frozen=True):
     """No store says anything of these addresses any more: nothing was kept of them for long."""
 
     addresses: Collection[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Restate:
+class Restate(Value, frozen=True):
     """Write the whole list anew in the same chain, which is long.
 
     Attributes:
@@ -182,15 +174,13 @@ class Restate:
     produced: Sequence[tuple[Produced, int]]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordsDeleted:
+class RecordsDeleted(Value, frozen=True):
     """A client wants offsets to begin here, at what was offered at most; the records are kept."""
 
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicDeleted:
+class TopicDeleted(Value, frozen=True):
     """The topic is deleted: what has an offset by now is to have none; the records are kept.
 
     Attributes:
@@ -200,37 +190,32 @@ class TopicDeleted:
     change: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReadStores:
+class ReadStores(Value, frozen=True):
     """Ask every store what it has, again and again until it answers."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class WriteLines:
+class WriteLines(Value, frozen=True):
     """Publish these, behind all before, until they are stored."""
 
     lines: tuple[LedgerLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TakeoverLate:
+class TakeoverLate(Value, frozen=True):
     """It has not come to serving for long: what it waits for, for people."""
 
     waits_for: str
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
+class Offered(Value, frozen=True):
     """Clients may be told of the offsets from `start` to below `end`, and of nothing else."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerEmptied:
+class LedgerEmptied(Value, frozen=True):
     """What the partition had when a deletion was heard of names nothing any more, and never will.
 
     Attributes:

@@ -6,10 +6,10 @@ Whatever is asked has a token, which names its answer; `size`, the bytes that ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import ErrorCode
+from dafka.model import Value
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class GroupIdentity(NamedTuple):
     instance: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroup:
+class JoinGroup(Value, frozen=True, kw_only=True):
     """A client wants to be, or to stay, a member; answered by `JoinAnswer`.
 
     Attributes:
@@ -75,8 +74,7 @@ class JoinGroup:
         return JoinAnswer(self.token, error, self.who.member)
 
 
-@dataclass(frozen=True, slots=True)
-class SyncGroup:
+class SyncGroup(Value, frozen=True):
     """A member wants its assignment; the leader brings everybody's. Answered by `SyncAnswer`."""
 
     token: int
@@ -96,8 +94,7 @@ class SyncGroup:
         return SyncAnswer(self.token, error)
 
 
-@dataclass(frozen=True, slots=True)
-class MemberHeard:
+class MemberHeard(Value, frozen=True):
     """A member says that it is there, or wants to commit; answered by `GroupAnswer`."""
 
     token: int
@@ -111,8 +108,7 @@ class MemberHeard:
         return GroupAnswer(self.token, error)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveGroup:
+class LeaveGroup(Value, frozen=True):
     """Members leave; answered by `LeaveAnswer`."""
 
     token: int
@@ -124,8 +120,7 @@ class LeaveGroup:
         return LeaveAnswer(self.token, [error] * len(self.leaving), error)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeard:
+class ConsumerHeard(Value, frozen=True, kw_only=True):
     """A member of a group of KIP-848 says that it is there; answered by `ConsumerAnswer`.
 
     Attributes:
@@ -163,8 +158,7 @@ class ConsumerHeard:
         return ConsumerAnswer(self.token, error, self.who.member)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerAnswer:
+class ConsumerAnswer(Value, frozen=True):
     """The epoch that a member is in, and what it should have; None: as it was told before."""
 
     token: int
@@ -175,8 +169,7 @@ class ConsumerAnswer:
     assignment: frozenset[KafkaPartition] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JoinAnswer:
+class JoinAnswer(Value, frozen=True):
     """A generation; `members` are the leader's to assign, and empty for others."""
 
     token: int
@@ -189,8 +182,7 @@ class JoinAnswer:
     members: Sequence[tuple[GroupIdentity, bytes]] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SyncAnswer:
+class SyncAnswer(Value, frozen=True):
     """An assignment, as the leader has made it."""
 
     token: int
@@ -200,16 +192,14 @@ class SyncAnswer:
     assignment: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupAnswer:
+class GroupAnswer(Value, frozen=True):
     """All is well, or why not."""
 
     token: int
     error: ErrorCode
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveAnswer:
+class LeaveAnswer(Value, frozen=True):
     """What became of each, in order; an error of its own if a coordinator has not seen it."""
 
     token: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.gateway.broker import HIGH_WATERMARK, ErrorCode, Offsets, Placed
@@ -41,7 +40,7 @@ from dafka.gateway.served import taken_in
 from dafka.gateway.stored_ends import StoredEnds
 from dafka.groups.membership import blocking_of
 from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, STORES_MAX
-from dafka.model import Batch, Partition
+from dafka.model import Batch, Partition, replace
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.records.header import header_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dafka.model import Value
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from dafka.model import Batch, Partition
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Value, frozen=True):
     """Put a request to a store; its answer, if one comes, is `Answered` with the same token."""
 
     store: int
@@ -24,8 +23,7 @@ class Ask:
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Value, frozen=True):
     """A store's answer to `Ask`."""
 
     store: int
@@ -33,54 +31,46 @@ class Answered:
     reply: Reply
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Value, frozen=True):
     """Everything that is not this member's in a generation is given back."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(Value, frozen=True):
     """Everything is given back: say goodbye."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(Value, frozen=True):
     """A new generation: give back what is not this member's in it, then say `Released`."""
 
     member: str
     generation: int
     members: dict[str, Member]
-    moved: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalanced:
+class Rebalanced(Value, frozen=True):
     """Everybody has given back what is not theirs: begin with what is this member's."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Expelled:
+class Expelled(Value, frozen=True):
     """The lease is over: stop everything at once, it may be others' by now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Value, frozen=True):
     """Nobody waits for this member any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Barred:
+class Barred(Value, frozen=True):
     """This member cannot belong to the group; why, for people, behind the group's name."""
 
     complaint: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskOffsets:
+class AskOffsets(Value, frozen=True):
     """Ask a store what the group has committed; its answer is `OffsetsAnswered`."""
 
     store: int
@@ -88,8 +78,7 @@ class AskOffsets:
     after: Partition | None
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetsAnswered:
+class OffsetsAnswered(Value, frozen=True):
     """Some of what a store knows; `more` follows behind the last.
 
     Unless it is `in_sync` links are about to bring more.
@@ -102,8 +91,7 @@ class OffsetsAnswered:
     in_sync: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAssigned:
+class PartitionAssigned(Value, frozen=True):
     """The application may be handed `partition` from `position` on: deliveries of this run."""
 
     partition: Partition
@@ -111,8 +99,7 @@ class PartitionAssigned:
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Handed:
+class Handed(Value, frozen=True):
     """A delivery of a run. Only if that is the partition's last one may it be handed on."""
 
     batch: Batch
@@ -120,52 +107,45 @@ class Handed:
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class Revoke:
+class Revoke(Value, frozen=True):
     """Hand nothing more of these to the application; `Revoked` when it holds nothing of them."""
 
     token: int
     partitions: frozenset[Partition]
 
 
-@dataclass(frozen=True, slots=True)
-class Revoked:
+class Revoked(Value, frozen=True):
     """How far the application has processed what was revoked."""
 
     token: int
     positions: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Collect:
+class Collect(Value, frozen=True):
     """Say how far the application has processed everything: `Collected`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Value, frozen=True):
     """By partition the first sequence that the application may not have processed."""
 
     positions: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitWanted:
+class CommitWanted(Value, frozen=True):
     """The application asks for these positions to be committed: `CommitDone`."""
 
     number: int
     positions: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CommitDone:
+class CommitDone(Value, frozen=True):
     """Stores have what was to be committed, but for partitions that are others' by now."""
 
     number: int
     lost: frozenset[Partition]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishCommits:
+class PublishCommits(Value, frozen=True):
     """Publish positions under an epoch; `Committed` when enough stores have them.
 
     Attributes:
@@ -181,44 +161,38 @@ class PublishCommits:
     processed: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(Value, frozen=True):
     """Stores have what was to be published."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommitFailed:
+class CommitFailed(Value, frozen=True):
     """What was to be published was not, or is not stored: it has to be published again."""
 
     commits: PublishCommits
 
 
-@dataclass(frozen=True, slots=True)
-class Sought:
+class Sought(Value, frozen=True):
     """The application wants to go on elsewhere in a partition."""
 
     partition: Partition
     position: int
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(Value, frozen=True):
     """The application takes no more: commit these positions, give everything back, leave."""
 
     positions: Mapping[Partition, int]
 
 
-@dataclass(frozen=True, slots=True)
-class WallTime:
+class WallTime(Value, frozen=True):
     """What time it is, told now and then: commits have the times of wall clocks."""
 
     wall_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Overdue:
+class Overdue(Value, frozen=True):
     """The application has not come back for so long that others get its partitions."""
 
 

@@ -17,7 +17,7 @@ no partition has two owners, in no generation and at no time.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ from dafka.groups.membership import (
 )
 from dafka.groups.proposer import Proposer
 from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
+from dafka.model import replace
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle, earliest
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from dafka.errors import WireError
@@ -20,6 +19,7 @@ from dafka.limits import (
     GROUP_TOPICS_MAX,
     MEMBERSHIP_BYTES_MAX,
 )
+from dafka.model import Value
 from dafka.wire.primitives import text
 
 _MARK = re.compile("[0-9a-f]{16}")
@@ -60,8 +60,7 @@ class Member(NamedTuple):
     session_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Value, frozen=True):
     """A generation.
 
     Attributes:
@@ -75,7 +74,7 @@ class Membership:
     generation: int
     stores: int
     members: dict[str, Member]
-    moved: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, str] = {}
 
 
 NOBODY = Membership(0, 0, {})

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
 from dafka.limits import PEERS_MAX
-from dafka.model import Reach
+from dafka.model import Reach, Value
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, Woke
 from dafka.wire.beacon import NodeBeacon, TowerBeacon, peer_endpoint
@@ -44,46 +44,40 @@ UNPROVED_MAX = 256
 """Endpoints tried for one key at which it is not proved. In a cluster without keys none is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(Value, frozen=True):
     """A tower passed a beacon on."""
 
     beacon: TowerBeacon
     tower: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionChanged:
+class ConnectionChanged(Value, frozen=True):
     """The connection to a peer has come to be, or is gone."""
 
     endpoint: str
     alive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Announce:
+class Announce(Value, frozen=True):
     """Send this beacon to every tower."""
 
     beacon: NodeBeacon
 
 
-@dataclass(frozen=True, slots=True)
-class Connect:
+class Connect(Value, frozen=True):
     """Connect to a peer's publisher, which must prove `key` if there is one."""
 
     endpoint: str
     key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Disconnect:
+class Disconnect(Value, frozen=True):
     """Leave a peer."""
 
     endpoint: str
 
 
-@dataclass(frozen=True, slots=True)
-class TowerAway:
+class TowerAway(Value, frozen=True):
     """A tower is not heard any more, or has not been since the start.
 
     Attributes:
@@ -95,15 +89,13 @@ class TowerAway:
     heard: int
 
 
-@dataclass(frozen=True, slots=True)
-class TowerBack:
+class TowerBack(Value, frozen=True):
     """A tower that was away is heard."""
 
     tower: str
 
 
-@dataclass(frozen=True, slots=True)
-class TwinHeard:
+class TwinHeard(Value, frozen=True):
     """Another node has this one's address: what keeps it was copied.
 
     Attributes:
@@ -119,8 +111,7 @@ PresenceEffect = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PresenceSettings:
+class PresenceSettings(Value, frozen=True, kw_only=True):
     """What presence can be told; the first two defaults are those of the C implementation.
 
     Attributes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dafka.errors import BufferFullError, NotStoredError, QueryError, RegistryError, not_permitted
 from dafka.process import metrics
 from dafka.schemas.entries import Primary, PrimaryKey, SchemaEntry, Stamp
 from dafka.schemas.registry import Registry
 from dafka.schemas.rulings import Rulings, Unjudged, judge
-from dafka.schemas.state import EPOCH_MAX, State, id_range, next_epoch
+from dafka.schemas.state import EPOCH_MAX, EntryLog, State, id_range, next_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -37,22 +37,6 @@ GIVE_WAY_READS = 16
 
 Reads, not a time: both take as long as the stores do.
 """
-
-
-class EntryLog(Protocol):
-    """Where entries are kept (`SchemaLog`)."""
-
-    majority: int
-
-    @property
-    def address(self) -> str:
-        """Who writes."""
-
-    def read_into(self, state: State, stores_min: int = 1) -> None:
-        """Apply what has been added."""
-
-    def write(self, entries: Sequence[SchemaEntry]) -> None:
-        """Add entries durably."""
 
 
 class Service:

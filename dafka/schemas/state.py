@@ -8,7 +8,7 @@ epoch twice and give no id twice. Ids are 31 bits wide, as clients take them.
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dafka.schemas.entries import (
     ConfigKey,
@@ -27,7 +27,7 @@ from dafka.schemas.entries import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 CLUSTERS_MAX = 256
@@ -202,3 +202,19 @@ class State:
             self.rivals.add(entry.value.writer)
         else:
             self.epoch_before = max(self.epoch_before, epoch)
+
+
+class EntryLog(Protocol):
+    """Where entries are kept (`SchemaLog`)."""
+
+    majority: int
+
+    @property
+    def address(self) -> str:
+        """Who writes."""
+
+    def read_into(self, state: State, stores_min: int = 1) -> None:
+        """Apply what has been added."""
+
+    def write(self, entries: Sequence[SchemaEntry]) -> None:
+        """Add entries durably."""

@@ -6,9 +6,10 @@ new one begins where its target is; that loses nothing and repeats nothing in an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
+from dafka.model import Value, replace
 from distributor.control.messages import FlowKind
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ class LinkPlace(NamedTuple):
     topics: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinkTurn:
+class LinkTurn(Value, frozen=True):
     """What an operator wants of the links of a level.
 
     Attributes:
@@ -50,7 +50,7 @@ def aimed(flow: Flow, aims: Mapping[LinkPlace, str]) -> Flow:
     if flow.kind is FlowKind.SCHEMAS or to not in flow.link.targets:
         return flow
     targets = tuple(sorted(flow.link.targets, key=lambda one: one != to))
-    return replace(flow, link=replace(flow.link, targets=targets))
+    return replace(flow, link=dataclasses.replace(flow.link, targets=targets))
 
 
 def turning(flows: Iterable[Flow], turn: LinkTurn) -> frozenset[LinkPlace]:

@@ -6,10 +6,10 @@ it by a number that does not come again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.model import Value
 from dafka.protocol.events import Woke
 
 if TYPE_CHECKING:
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionSettings:
+class SessionSettings(Value, frozen=True):
     """Times that both sides keep.
 
     Attributes:
@@ -72,30 +71,26 @@ class SessionEnd(Enum):
     """The process is for another instance, and ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamOpened:
+class StreamOpened(Value, frozen=True):
     """Event of a replica: somebody has connected; how many may is for whoever listens to say."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCame:
+class CommandCame(Value, frozen=True):
     """Event of a replica: a controller has sent something."""
 
     stream: int
     command: Command
 
 
-@dataclass(frozen=True, slots=True)
-class Writable:
+class Writable(Value, frozen=True):
     """Event: what was sent last is on its way, and a stream takes more."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamEnded:
+class StreamEnded(Value, frozen=True):
     """Event: a stream is over, and nothing more comes from it.
 
     Attributes:
@@ -109,8 +104,7 @@ class StreamEnded:
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FlowMoved:
+class FlowMoved(Value, frozen=True):
     """Event of a replica: a run has come further, in the partitions that are named.
 
     The three are those of `Frontiers`.
@@ -122,8 +116,7 @@ class FlowMoved:
     output: Frontier
 
 
-@dataclass(frozen=True, slots=True)
-class FlowChanged:
+class FlowChanged(Value, frozen=True):
     """Event of a replica: a run does something else; see `FlowState`."""
 
     run: int
@@ -132,15 +125,13 @@ class FlowChanged:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowStopped:
+class FlowStopped(Value, frozen=True):
     """Event of a replica, answers `StopFlow`: nothing of the run happens any more."""
 
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class FlowsTurned:
+class FlowsTurned(Value, frozen=True):
     """Event of a replica: the loops of all flows have turned since this was said last."""
 
 
@@ -157,8 +148,7 @@ ReplicaEvent = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FlowTerms:
+class FlowTerms(Value, frozen=True):
     """What a flow may do; a replica's flows are always under terms, and told of new ones.
 
     Attributes:
@@ -172,8 +162,7 @@ class FlowTerms:
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class StartFlow:
+class StartFlow(Value, frozen=True):
     """Effect of a replica: begin to run a flow.
 
     Attributes:
@@ -187,38 +176,33 @@ class StartFlow:
     terms: FlowTerms
 
 
-@dataclass(frozen=True, slots=True)
-class SteerFlow:
+class SteerFlow(Value, frozen=True):
     """Effect of a replica: a run has new terms, and goes on; it answers by `FlowChanged`."""
 
     run: int
     terms: FlowTerms
 
 
-@dataclass(frozen=True, slots=True)
-class StopFlow:
+class StopFlow(Value, frozen=True):
     """Effect of a replica: end a run; answered by `FlowStopped` after its last effect."""
 
     run: int
 
 
-@dataclass(frozen=True, slots=True)
-class Configure:
+class Configure(Value, frozen=True):
     """Effect of a replica: these are the settings of all flows, and no others."""
 
     values: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class SendResponses:
+class SendResponses(Value, frozen=True):
     """Effect of a replica: send these; nothing more is sent before `Writable`."""
 
     stream: int
     responses: tuple[Response, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EndStream:
+class EndStream(Value, frozen=True):
     """Effect: end a stream, and tell the other side why; nothing more comes from it.
 
     Attributes:
@@ -234,8 +218,7 @@ class EndStream:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class EndProcess:
+class EndProcess(Value, frozen=True):
     """Effect of a replica: end; whoever supervises it begins it anew, with nothing."""
 
 
@@ -243,8 +226,7 @@ FlowEffect = StartFlow | SteerFlow | StopFlow | Configure
 ReplicaEffect = FlowEffect | SendResponses | EndStream | EndProcess
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(Value, frozen=True):
     """Event of a controller: this is wanted of the replica, whether it is connected or not.
 
     It connects once it is told `InitializationComplete`: less than the whole would drop flows.
@@ -253,15 +235,13 @@ class Want:
     command: StateCommand
 
 
-@dataclass(frozen=True, slots=True)
-class StreamReady:
+class StreamReady(Value, frozen=True):
     """Event of a controller, answers `OpenStream`: there is a stream."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseCame:
+class ResponseCame(Value, frozen=True):
     """Event of a controller: the replica has sent something."""
 
     stream: int
@@ -271,30 +251,26 @@ class ResponseCame:
 ControllerEvent = Want | StreamReady | ResponseCame | Writable | StreamEnded | Woke
 
 
-@dataclass(frozen=True, slots=True)
-class OpenStream:
+class OpenStream(Value, frozen=True):
     """Effect of a controller: connect; answered by `StreamReady` or `StreamEnded`."""
 
     stream: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendCommands:
+class SendCommands(Value, frozen=True):
     """Effect of a controller: send these; nothing more is sent before `Writable`."""
 
     stream: int
     commands: tuple[Command, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Superseded:
+class Superseded(Value, frozen=True):
     """Effect of a controller: one of a later epoch is in charge; this one never is again."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class PeekAnswered:
+class PeekAnswered(Value, frozen=True):
     """Effect of a controller: the one answer to a peek, for whoever asked."""
 
     peek: int

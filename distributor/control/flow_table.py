@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.model import replace
 from distributor.control.events import FlowTerms, StartFlow, SteerFlow, StopFlow
 from distributor.control.frontiers import beyond, joined, reaches
 from distributor.control.messages import FlowStatus, Frontiers

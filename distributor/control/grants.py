@@ -8,10 +8,11 @@ none comes again, whatever an older controller still does.
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
+from dafka.model import Value, replace
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
 from distributor.control.aims import aimed, place_of, turned, turning
@@ -34,8 +35,7 @@ NUMBERS = 1 << 20
 """How many numbers of flows, and epochs of writers, a controller has to give."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wished:
+class Wished(Value, frozen=True):
     """A flow that is wanted.
 
     Attributes:
@@ -49,8 +49,7 @@ class Wished:
     epoch: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Wishes:
+class Wishes(Value, frozen=True):
     """What a controller has decided, as the stores keep it.
 
     Attributes:
@@ -65,15 +64,14 @@ class Wishes:
     version: int
     flows: Mapping[int, Wished]
     place: str = ""
-    aims: Mapping[LinkPlace, str] = field(default_factory=dict)
+    aims: Mapping[LinkPlace, str] = {}
 
 
 NO_WISHES = Wishes(0, 0, {})
 """Before the first controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class GrantSettings:
+class GrantSettings(Value, frozen=True):
     """When a grant moves.
 
     Attributes:
@@ -87,15 +85,13 @@ class GrantSettings:
     rest_ms: int = 30_000
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaFound:
+class ReplicaFound(Value, frozen=True):
     """Event: a replica has answered, and its session goes on."""
 
     replica: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaLost:
+class ReplicaLost(Value, frozen=True):
     """Event: a replica's session is over, or none could be begun.
 
     Attributes:
@@ -108,13 +104,11 @@ class ReplicaLost:
     why: SessionEnd = SessionEnd.CLOSED
 
 
-@dataclass(frozen=True, slots=True)
-class WishesKept:
+class WishesKept(Value, frozen=True):
     """Event, answers `KeepWishes`: enough stores have them."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnAsked:
+class TurnAsked(Value, frozen=True):
     """Event: an operator wants links to aim elsewhere.
 
     Attributes:
@@ -126,8 +120,7 @@ class TurnAsked:
     turn: LinkTurn
 
 
-@dataclass(frozen=True, slots=True)
-class AimsFound:
+class AimsFound(Value, frozen=True):
     """Event: a controller before has had these kept, and that was not read in time."""
 
     aims: Mapping[LinkPlace, str]
@@ -136,31 +129,27 @@ class AimsFound:
 GrantEvent = ReplicaFound | ReplicaLost | WishesKept | TurnAsked | AimsFound | Woke
 
 
-@dataclass(frozen=True, slots=True)
-class KeepWishes:
+class KeepWishes(Value, frozen=True):
     """Effect: let the stores keep this; nothing of it is said before they do."""
 
     wishes: Wishes
 
 
-@dataclass(frozen=True, slots=True)
-class BeginReplica:
+class BeginReplica(Value, frozen=True):
     """Effect: begin anew towards a replica, with this and nothing else."""
 
     replica: str
     window: tuple[StateCommand, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TellReplica:
+class TellReplica(Value, frozen=True):
     """Effect: want this of a replica, too."""
 
     replica: str
     command: StateCommand
 
 
-@dataclass(frozen=True, slots=True)
-class TurnKept:
+class TurnKept(Value, frozen=True):
     """Effect: what an operator wants is kept, if this controller is still in charge."""
 
     number: int
@@ -188,7 +177,7 @@ def _whole(flow: Flow) -> Flow:
 def _turning(flow: Flow) -> Flow:
     """What a flow is wherever it aims: its targets in one order."""
     targets = tuple(sorted(flow.link.targets))
-    return replace(flow, link=replace(flow.link, targets=targets))
+    return replace(flow, link=dataclasses.replace(flow.link, targets=targets))
 
 
 class GrantMachine:

@@ -6,9 +6,9 @@ one to replay it in every session, replicas one of each session, to know what is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import assert_never
 
+from dafka.model import Value, replace
 from distributor.control.events import FlowTerms
 from distributor.control.frontiers import joined
 from distributor.control.messages import (
@@ -26,8 +26,7 @@ from distributor.control.messages import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FlowWish:
+class FlowWish(Value, frozen=True):
     """What is wanted of one flow.
 
     Attributes:

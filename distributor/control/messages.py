@@ -6,9 +6,10 @@ know nothing of how they travel. Flows and peeks have numbers that rise and neve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from dafka.model import Value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,8 +29,7 @@ class FlowKind(Enum):
     SCHEMAS = "schemas"
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Value, frozen=True):
     """The smallest piece of work that a replica is given.
 
     Attributes:
@@ -45,8 +45,7 @@ class Flow:
     shares: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(Value, frozen=True):
     """Command: the first on every stream; who speaks, and to whom.
 
     Attributes:
@@ -64,8 +63,7 @@ class Hello:
     replica: str
 
 
-@dataclass(frozen=True, slots=True)
-class CreateInstance:
+class CreateInstance(Value, frozen=True):
     """Command: what the whole process is for; it cannot become another one.
 
     Attributes:
@@ -77,8 +75,7 @@ class CreateInstance:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateConfiguration:
+class UpdateConfiguration(Value, frozen=True):
     """Command: settings for all flows, those that are there too, from now on.
 
     Attributes:
@@ -88,8 +85,7 @@ class UpdateConfiguration:
     values: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CreateFlow:
+class CreateFlow(Value, frozen=True):
     """Command: have this flow; it is suspended, and writes nothing.
 
     Attributes:
@@ -103,15 +99,13 @@ class CreateFlow:
     start: Frontier
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Value, frozen=True):
     """Command: let a flow run."""
 
     flow: int
 
 
-@dataclass(frozen=True, slots=True)
-class AllowWrites:
+class AllowWrites(Value, frozen=True):
     """Command: a flow may write to its target.
 
     Attributes:
@@ -123,8 +117,7 @@ class AllowWrites:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class AllowCompaction:
+class AllowCompaction(Value, frozen=True):
     """Command: nobody needs from a flow what is before; it says nothing of what stores keep.
 
     Attributes:
@@ -136,8 +129,7 @@ class AllowCompaction:
     before: Frontier | None
 
 
-@dataclass(frozen=True, slots=True)
-class Peek:
+class Peek(Value, frozen=True):
     """Command: say how far the target is with a flow, once it is this far.
 
     Attributes:
@@ -151,27 +143,23 @@ class Peek:
     at_least: Frontier
 
 
-@dataclass(frozen=True, slots=True)
-class CancelPeek:
+class CancelPeek(Value, frozen=True):
     """Command: the answer is not waited for any more."""
 
     peek: int
 
 
-@dataclass(frozen=True, slots=True)
-class InitializationComplete:
+class InitializationComplete(Value, frozen=True):
     """Command: that was all that is wanted; what is not named is not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ping:
+class Ping(Value, frozen=True):
     """Command: are you there? One is under way at a time."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownMessage:
+class UnknownMessage(Value, frozen=True):
     """Command or response that this build does not understand; whoever gets it hangs up.
 
     Attributes:
@@ -197,8 +185,7 @@ StateCommand = (
 Command = Hello | StateCommand | Ping | UnknownMessage
 
 
-@dataclass(frozen=True, slots=True)
-class HelloOk:
+class HelloOk(Value, frozen=True):
     """Response to `Hello`: the session has begun.
 
     Attributes:
@@ -210,8 +197,7 @@ class HelloOk:
     replica: str
 
 
-@dataclass(frozen=True, slots=True)
-class Frontiers:
+class Frontiers(Value, frozen=True):
     """Response: how far a flow is, as far as that is new in this session.
 
     Attributes:
@@ -241,8 +227,7 @@ class FlowStatus(Enum):
     """It cannot run, and is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowState:
+class FlowState(Value, frozen=True):
     """Response: what a flow does; nothing that has to be right rests on it.
 
     Attributes:
@@ -258,45 +243,39 @@ class FlowState:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FlowDropped:
+class FlowDropped(Value, frozen=True):
     """Response: nothing of a dropped flow happens any more; said once in a session."""
 
     flow: int
 
 
-@dataclass(frozen=True, slots=True)
-class Positions:
+class Positions(Value, frozen=True):
     """Answer to a peek: how far the target is."""
 
     write: Frontier
 
 
-@dataclass(frozen=True, slots=True)
-class PeekError:
+class PeekError(Value, frozen=True):
     """Answer to a peek: there will be no other; why, for people."""
 
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Canceled:
+class Canceled(Value, frozen=True):
     """Answer to a peek: it was cancelled before."""
 
 
 PeekAnswer = Positions | PeekError | Canceled
 
 
-@dataclass(frozen=True, slots=True)
-class PeekResponse:
+class PeekResponse(Value, frozen=True):
     """Response to `Peek`: exactly one for each."""
 
     peek: int
     answer: PeekAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class Pong:
+class Pong(Value, frozen=True):
     """Response to `Ping`.
 
     Attributes:

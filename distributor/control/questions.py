@@ -6,12 +6,11 @@ what the stores of the cluster hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.limits import PARTITIONS_MAX
-from dafka.model import Partition, PartitionShare
+from dafka.model import Partition, PartitionShare, Value
 from distributor.control.frontiers import joined
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.control.overview import reports_of
@@ -30,8 +29,7 @@ PREFIX_MIN = 4
 """So many characters of a partition's address name it at least."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeftFlowRow:
+class LeftFlowRow(Value, frozen=True):
     """A flow whose target was not seen as far as was waited for, as `--json` tells it.
 
     Attributes:
@@ -51,8 +49,7 @@ class LeftFlowRow:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Waited:
+class Waited(Value, frozen=True):
     """What has come of waiting.
 
     Attributes:
@@ -66,8 +63,7 @@ class Waited:
     partitions: int
 
 
-@dataclass(frozen=True, slots=True)
-class RouteRow:
+class RouteRow(Value, frozen=True):
     """What a flow does with a topic or a partition, as `--json` tells it.
 
     Attributes:
@@ -97,8 +93,7 @@ class RouteRow:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class AimedLinkRow:
+class AimedLinkRow(Value, frozen=True):
     """A link, as `--json` tells it.
 
     Attributes:
@@ -112,8 +107,7 @@ class AimedLinkRow:
     topics: str
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Value, frozen=True):
     """What is explained.
 
     Attributes:

@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
+from dafka.model import Value
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
 from distributor.control.messages import CancelPeek, Peek, PeekError, Positions
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from distributor.control.messages import PeekAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class WaitSettings:
+class WaitSettings(Value, frozen=True):
     """Bounds of what is waited for at a time.
 
     Attributes:
@@ -37,8 +37,7 @@ class WaitSettings:
     flows_max: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class WaitAsked:
+class WaitAsked(Value, frozen=True):
     """Event: somebody waits.
 
     Attributes:
@@ -54,15 +53,13 @@ class WaitAsked:
     until_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class WaitLeft:
+class WaitLeft(Value, frozen=True):
     """Event: whoever asked has gone, and needs no answer."""
 
     wait: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaBegun:
+class ReplicaBegun(Value, frozen=True):
     """Event: towards a replica all begins anew, and what was asked of it is forgotten.
 
     Attributes:
@@ -74,8 +71,7 @@ class ReplicaBegun:
     flows: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class FlowsChanged:
+class FlowsChanged(Value, frozen=True):
     """Event: a replica has these flows now; what was asked of it about others goes on.
 
     Attributes:
@@ -87,8 +83,7 @@ class FlowsChanged:
     flows: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class PeekCame:
+class PeekCame(Value, frozen=True):
     """Event: a replica's answer to a peek."""
 
     replica: str
@@ -96,24 +91,21 @@ class PeekCame:
     answer: PeekAnswer
 
 
-@dataclass(frozen=True, slots=True)
-class OfficeLeft:
+class OfficeLeft(Value, frozen=True):
     """Event: this controller is in charge no more, and drives nobody."""
 
 
 WaitEvent = WaitAsked | WaitLeft | ReplicaBegun | FlowsChanged | PeekCame | OfficeLeft | Woke
 
 
-@dataclass(frozen=True, slots=True)
-class AskReplica:
+class AskReplica(Value, frozen=True):
     """Effect: want this of a replica."""
 
     replica: str
     command: Peek | CancelPeek
 
 
-@dataclass(frozen=True, slots=True)
-class WaitOver:
+class WaitOver(Value, frozen=True):
     """Effect: the one answer to a question.
 
     Attributes:
@@ -125,8 +117,7 @@ class WaitOver:
     left: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WaitFailed:
+class WaitFailed(Value, frozen=True):
     """Effect: the one answer to a question, if there is none.
 
     Attributes:

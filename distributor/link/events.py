@@ -17,7 +17,6 @@ missing there; copying on behind another history would mix the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -153,8 +152,7 @@ class Side(Enum):
     TARGET = "target"
 
 
-@dataclass(frozen=True, slots=True)
-class HeadsRead:
+class HeadsRead(Value, frozen=True):
     """Event: the stores said what they hold, the last sequence of each partition.
 
     Attributes:
@@ -170,39 +168,34 @@ class HeadsRead:
     """
 
     target: Mapping[Partition, int]
-    source: Mapping[Partition, int] = field(default_factory=dict)
-    diverged: Mapping[Partition, int] = field(default_factory=dict)
+    source: Mapping[Partition, int] = {}
+    diverged: Mapping[Partition, int] = {}
     waiting: frozenset[Partition] = frozenset()
     hidden: bool = False
-    begins: Mapping[Partition, int] = field(default_factory=dict)
+    begins: Mapping[Partition, int] = {}
     certain: bool = True
     empty: frozenset[Partition] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class HeadsUnread:
+class HeadsUnread(Value, frozen=True):
     """Event: no store of the target answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Value, frozen=True):
     """Event: copy nothing more; only what is under way is still brought to its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Value, frozen=True):
     """Event: a link that was only to be ready may write from now on."""
 
 
-@dataclass(frozen=True, slots=True)
-class PassOver:
+class PassOver(Value, frozen=True):
     """Event: the operator wants a topic copied on behind what the source keeps no more."""
 
     topic: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskHeads:
+class AskHeads(Value, frozen=True):
     """Effect: ask both ends' stores for their heads; answered by one of the two events.
 
     What was `found` and has no position yet is asked about by name: both may have forgotten it.
@@ -211,8 +204,7 @@ class AskHeads:
     found: frozenset[Partition] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(Value, frozen=True):
     """Effect, answers `Hold`: everything that was sent, the end of each partition."""
 
     sent: Mapping[Partition, int]
@@ -240,8 +232,7 @@ class Skipped(Value, frozen=True):
     records: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Value, frozen=True):
     """Effect, for log and metrics: a partition is not copied any more.
 
     Attributes:
@@ -253,8 +244,7 @@ class Stopped:
     stop: Stop
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Value, frozen=True):
     """Effect, for the log: a partition that was stopped is copied again."""
 
     partition: Partition

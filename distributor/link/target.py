@@ -10,10 +10,10 @@ relays is not sent to the new one again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from dafka.model import Value
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import Lifecycle
 
@@ -44,8 +44,7 @@ TARGET_STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetSettings:
+class TargetSettings(Value, frozen=True, kw_only=True):
     """When to aim elsewhere.
 
     Attributes:
@@ -61,8 +60,7 @@ class TargetSettings:
     drain_ms_max: int = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+class Probed(Value, frozen=True):
     """Event: the stores of a target gave a sign of life, or none did.
 
     Attributes:
@@ -76,56 +74,47 @@ class Probed:
     gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stuck:
+class Stuck(Value, frozen=True):
     """Event: for so long the target has taken none of what waits for it; 0 if it takes."""
 
     for_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Starved:
+class Starved(Value, frozen=True):
     """Event: for so long another target, well itself, has got nothing of what this one takes."""
 
     for_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Retarget:
+class Retarget(Value, frozen=True):
     """Event: the operator wants another target, one of the list."""
 
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLost:
+class ClusterLost(Value, frozen=True):
     """Event: the operator says that a cluster does not come back."""
 
     cluster: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drained:
+class Drained(Value, frozen=True):
     """Event: everything sent is on every cluster behind the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Value, frozen=True):
     """Event: send nothing more, and go on by yourself if this is not said again in time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
+class Drain(Value, frozen=True):
     """Effect: send nothing more, and watch for the barrier."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resume:
+class Resume(Value, frozen=True):
     """Effect: go on with the same target: the barrier was not met in time, or the pause is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Value, frozen=True):
     """Effect: go on with another target.
 
     Attributes:

@@ -9,8 +9,7 @@ from dafka.cluster import Cluster
 from dafka.errors import BufferFullError, NotStoredError, QueryError
 from dafka.schemas.entries import Primary, PrimaryKey
 from dafka.schemas.schema_log import SchemaLog
-from dafka.schemas.service import EntryLog
-from dafka.schemas.state import State
+from dafka.schemas.state import EntryLog, State
 from distributor.errors import PlanError
 from distributor.schemas.comparison import Lack, lacking
 from distributor.schemas.translation import Translation

@@ -13,12 +13,13 @@ python -m distributor.testing.control_grants --seed 17 --count 100
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from dafka.groups.writers import HEARD_MS
+from dafka.model import replace
 from dafka.protocol.events import Woke
 from dafka.testing.seeds import run_seeds
 from distributor.control.aims import LinkTurn, place_of
@@ -72,7 +73,7 @@ TROUBLES = (
 )
 
 TARGETS = ClusterName("south"), ClusterName("east")
-AIMED = replace(LINK, targets=TARGETS, beyond=TARGETS)
+AIMED = dataclasses.replace(LINK, targets=TARGETS, beyond=TARGETS)
 
 
 class SimStores:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.model import TowerEndpoints
+from dafka.model import TowerEndpoints, replace
 from dafka.node.producer import Producer
 from dafka.process import metrics
 from dafka.transport import sockets

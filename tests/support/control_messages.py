@@ -38,7 +38,14 @@ numbers = st.integers(0, 2**64 - 1)
 small = st.integers(0, 2**32 - 1)
 names = st.text(st.characters(codec="utf-8"), max_size=20)
 octets = st.binary(min_size=1, max_size=249).map(lambda one: one.decode("utf-8", "surrogateescape"))
-ends = st.dictionaries(st.builds(Partition, octets, octets), numbers, max_size=5)
+
+
+def built(kind, *fields):
+    """Values of a kind. (`st.builds` would look up its annotations, also those for mypy only.)"""
+    return st.tuples(*fields).map(lambda given: kind(*given))
+
+
+ends = st.dictionaries(built(Partition, octets, octets), numbers, max_size=5)
 links = st.builds(
     Link,
     source=names,
@@ -50,38 +57,38 @@ links = st.builds(
     topics=names,
 )
 flows = st.integers(1, SLOTS).flatmap(
-    lambda shares: st.builds(
+    lambda shares: built(
         Flow, links, st.sampled_from(FlowKind), st.integers(0, shares - 1), st.just(shares)
     )
 )
-answers = st.one_of(st.builds(Positions, ends), st.builds(PeekError, names), st.builds(Canceled))
+answers = st.one_of(built(Positions, ends), built(PeekError, names), built(Canceled))
 commands = st.one_of(
-    st.builds(Hello, names, numbers, small, small, names),
-    st.builds(CreateInstance, names, small),
-    st.builds(UpdateConfiguration, st.dictionaries(names, st.integers(-(2**63), 2**63 - 1))),
-    st.builds(CreateFlow, numbers, flows, ends),
-    st.builds(Schedule, numbers),
-    st.builds(AllowWrites, numbers, numbers),
-    st.builds(AllowCompaction, numbers, st.none() | ends),
-    st.builds(Peek, numbers, numbers, ends),
-    st.builds(CancelPeek, numbers),
-    st.builds(InitializationComplete),
-    st.builds(Ping, numbers),
+    built(Hello, names, numbers, small, small, names),
+    built(CreateInstance, names, small),
+    built(UpdateConfiguration, st.dictionaries(names, st.integers(-(2**63), 2**63 - 1))),
+    built(CreateFlow, numbers, flows, ends),
+    built(Schedule, numbers),
+    built(AllowWrites, numbers, numbers),
+    built(AllowCompaction, numbers, st.none() | ends),
+    built(Peek, numbers, numbers, ends),
+    built(CancelPeek, numbers),
+    built(InitializationComplete),
+    built(Ping, numbers),
 )
 responses = st.one_of(
-    st.builds(HelloOk, small, names),
-    st.builds(Frontiers, numbers, ends, ends, ends),
-    st.builds(FlowState, numbers, st.sampled_from(FlowStatus), numbers, names),
-    st.builds(FlowDropped, numbers),
-    st.builds(PeekResponse, numbers, answers),
-    st.builds(Pong, numbers, numbers),
+    built(HelloOk, small, names),
+    built(Frontiers, numbers, ends, ends, ends),
+    built(FlowState, numbers, st.sampled_from(FlowStatus), numbers, names),
+    built(FlowDropped, numbers),
+    built(PeekResponse, numbers, answers),
+    built(Pong, numbers, numbers),
 )
-places = st.builds(LinkPlace, st.integers(0, 63), st.integers(0, 63), names)
-wishes = st.builds(
+places = built(LinkPlace, st.integers(0, 63), st.integers(0, 63), names)
+wishes = built(
     Wishes,
     numbers,
     numbers,
-    st.dictionaries(numbers, st.builds(Wished, flows, names, numbers)),
+    st.dictionaries(numbers, built(Wished, flows, names, numbers)),
     names,
     st.dictionaries(places, names, max_size=3),
 )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -19,6 +19,7 @@ from dafka.gateway.group_events import (
     LeaveGroup,
     MemberHeard,
 )
+from dafka.model import replace
 from dafka.protocol.events import Woke
 from tests.support.seeds import broken_by
 
@@ -79,7 +80,7 @@ def bench():
 
 
 def test_what_a_member_says_has_a_bound_also_once_it_is_one():
-    bench = Bench(replace(SETTINGS, member_bytes_max=100))
+    bench = Bench(dataclasses.replace(SETTINGS, member_bytes_max=100))
     bench.join("a")
     much = frozenset({"x" * 100})
     assert bench.hear("b", JOINS, topics=much).error is ErrorCode.INVALID_REQUEST

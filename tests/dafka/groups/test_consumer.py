@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -44,7 +43,7 @@ from dafka.groups.events import (
     WallTime,
 )
 from dafka.groups.membership import Member
-from dafka.model import Partition
+from dafka.model import Partition, replace
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import Received, Woke
 from dafka.records.batch import BatchBuilder, enclosed

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 
@@ -34,7 +33,7 @@ from dafka.groups.member import (
 )
 from dafka.groups.membership import Accept, Ballot, Beat, Member, Prepare, encode, fits
 from dafka.limits import GROUP_MEMBERS_MAX, GROUP_NUMBER_MAX, MEMBERSHIP_BYTES_MAX
-from dafka.model import Partition
+from dafka.model import Partition, replace
 from dafka.protocol.events import Woke
 from dafka.storage.log import TableEntry
 from dafka.storage.memory import MemoryLog

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from dafka.limits import (
     GROUP_TOPICS_MAX,
     MEMBERSHIP_BYTES_MAX,
 )
+from dafka.model import replace
 
 topics = st.lists(st.binary(min_size=1, max_size=20), max_size=3).map(tuple)
 members = st.dictionaries(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dafka.gateway import owner as module
@@ -12,6 +10,7 @@ from dafka.gateway.events import LedgerEmptied, LineKind, LinesStored, Offered
 from dafka.gateway.ledger import HOLE, Ledger
 from dafka.gateway.owner import LedgerMachine, OwnerState
 from dafka.gateway.producers import Producers
+from dafka.model import replace
 from dafka.testing import ledger
 from dafka.testing.ledger import run
 from dafka.testing.ledger_stores import Shelf

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import socket
 import threading
 import time
 from contextlib import ExitStack, closing
-from dataclasses import replace
 
 import grpc
 import pytest
@@ -15,6 +15,7 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, QueryError
+from dafka.model import replace
 from distributor.control.controller_process import RunningController
 from distributor.control.grants import GrantSettings, Wishes
 from distributor.control.holds import HeldForRow
@@ -177,7 +178,7 @@ def test_what_operators_ask_goes_to_who_is_in_charge(site, until, free_ports):
 def test_links_are_turned_for_good(site, until, free_ports):
     first = free_ports(2)
     places = [f"127.0.0.1:{first}", f"127.0.0.1:{first + 1}"]
-    two = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
+    two = dataclasses.replace(LINK, targets=("south", "east"), beyond=("south", "east"))
     site.flows = [replace(flow, link=two) for flow in FLOWS]
     controllers = [
         site.controller(operators=Operators(place, site.topology, site.spec)) for place in places

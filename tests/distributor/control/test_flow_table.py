@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from dafka.model import replace
 from distributor.control.events import (
     FlowChanged,
     FlowMoved,

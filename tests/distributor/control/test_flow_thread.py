@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from functools import partial
 
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.model import replace
 from dafka.node.loop import NodeFailedError
 from distributor.control import flow_thread as module
 from distributor.control.agent import SteeredLink
@@ -255,7 +256,9 @@ def test_how_often_it_is_told_is_bounded(flows, works, wanted, interval_ms):
 
 def test_which_flows_can_run(pair):
     (link, _) = plan(pair.topology).links
-    for flow, why in ((Flow(replace(link, source="c9"), FlowKind.RECORDS), "has no cluster 'c9'"),):
+    for flow, why in (
+        (Flow(dataclasses.replace(link, source="c9"), FlowKind.RECORDS), "has no cluster 'c9'"),
+    ):
         with pytest.raises(PlanError, match=why):
             module.opened(pair.topology, no_beats, flow, permitted=False)
 
@@ -292,7 +295,7 @@ class Heard:
 @pytest.mark.net
 def test_heartbeats_go_on_beside_one_flow_of_a_cluster(pair, monkeypatch):
     (link, _) = plan(pair.topology).links
-    topology = replace(pair.topology, heartbeat_ms=100)
+    topology = dataclasses.replace(pair.topology, heartbeat_ms=100)
 
     def beats(topology, link):
         return partial(Heard, topology, link.source, topology.heartbeat_ms)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.model import replace
 from dafka.protocol.events import Woke
 from distributor.control.aims import LinkTurn, place_of
 from distributor.control.events import SessionEnd
@@ -136,7 +137,7 @@ def test_flows_are_spread_over_those_that_are_there_within_the_time_for_that():
 def test_shares_of_a_link_are_written_by_different_replicas():
     """Also where others have as much to do."""
     first, second = flow_of(0), flow_of(1)
-    other = replace(first, link=replace(first.link, level=2))
+    other = replace(first, link=dataclasses.replace(first.link, level=2))
     office = Office(flows=[first, other, second], replicas=("r1", "r2")).keep()
     office.hear(ReplicaFound("r1"), ReplicaFound("r2")).keep()
     assert office.writers == ["r1", "r2", "r2"]
@@ -342,7 +343,7 @@ def test_grants_that_have_moved_are_counted_by_who_wrote_and_who_does():
     assert moved(NO_WISHES, NO_WISHES) == {}
 
 
-EAST = replace(LINK, targets=("south", "east"), beyond=("south", "east"))
+EAST = dataclasses.replace(LINK, targets=("south", "east"), beyond=("south", "east"))
 TURNABLE = [replace(flow, link=EAST) for flow in FLOWS]
 TURN = LinkTurn(1, "east")
 AIM = {place_of(EAST): "east"}

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 from dafka.groups.writers import HEARD_MS
 from dafka.limits import ADDRESS_BYTES_MAX
-from dafka.model import WHOLE, PartitionShare
+from dafka.model import WHOLE, PartitionShare, replace
 from distributor.control.later_writers import LaterWriters, Writing, writing_of
 from distributor.control.messages import Flow, FlowKind
 from tests.support.control_commands import flow_of
@@ -42,13 +42,15 @@ def test_what_may_not_be_written_any_more_is_forgotten():
 
 def test_a_flow_is_the_same_wherever_it_aims():
     flow = flow_of(1)
-    turned = replace(flow, link=replace(flow.link, targets=("other", *flow.link.targets)))
+    turned = replace(
+        flow, link=dataclasses.replace(flow.link, targets=("other", *flow.link.targets))
+    )
     assert writing_of(turned, 3) == writing_of(flow, 3)
     assert writing_of(flow, 3).share == PartitionShare(flow.share, flow.shares)
     others = [
         replace(flow, kind=FlowKind.OFFSETS),
         *(
-            Flow(replace(flow.link, **change), flow.kind, flow.share, flow.shares)
+            Flow(dataclasses.replace(flow.link, **change), flow.kind, flow.share, flow.shares)
             for change in ({"level": 9}, {"branch": 9}, {"source": "x"}, {"topics": "y" * 999})
         ),
     ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
+from dafka.model import replace
 from dafka.protocol.events import Woke
 from distributor.control.events import (
     CommandCame,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 
 import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
+from dafka.model import replace
 from dafka.node.producer import Producer
 from distributor.control.grants import NO_WISHES, Wished, Wishes
 from distributor.control.wish_log import TOPIC, WishLog

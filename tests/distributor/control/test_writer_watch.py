@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
 from dafka.errors import QueryError
 from dafka.groups.writers import HEARD_MS, Writers
-from dafka.model import PartitionShare
+from dafka.model import PartitionShare, replace
 from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from distributor.control import writer_watch as module

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from dafka.model import Partition
+from dafka.model import Partition, replace
 from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
 from dafka.wire import messages

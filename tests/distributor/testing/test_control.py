@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
+from dafka.model import replace
 from distributor.control import flow_table, outbox
 from distributor.control import replica as replica_module
 from distributor.control.controller import ControllerMachine, ControllerState

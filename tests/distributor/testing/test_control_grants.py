@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from dafka.groups.writers import Writers
+from dafka.model import replace
 from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
