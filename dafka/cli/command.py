@@ -10,30 +10,46 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from typer import Typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from topology.terminal import complain
 
-if TYPE_CHECKING:
-    from typer.core import TyperCommand
+
+class Place(NamedTuple):
+    """Where a command is.
+
+    Attributes:
+        where: `module:name` of its function, or of its `Typer` if it has commands of its own.
+        does: The first paragraph of its help: a list of commands does not import them all.
+    """
+
+    where: str
+    does: str
 
 
-def group_of(places: Mapping[str, str]) -> type[TyperGroup]:
+def group_of(places: Mapping[str, Place]) -> type[TyperGroup]:
     """Return the class of a group of commands.
 
     Args:
-        places: `module:name` of each command's function, or of its `Typer` if it has commands of
-            its own; in the order of the help.
+        places: By the commands' names, in the order of the help.
     """
 
     class Commands(TyperGroup):
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
             super().__init__(**attributes)
             self.commands = _Loading(places)  # type: ignore[assignment]
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
+            loading = self.commands
+            self.commands = {
+                name: TyperCommand(name, help=place.does) for name, place in places.items()
+            }
+            super().format_help(ctx, formatter)
+            self.commands = loading
 
     return Commands
 
@@ -51,14 +67,14 @@ def by_default(command: str) -> type[TyperGroup]:
     return Defaulting
 
 
-class _Loading(Mapping[str, "TyperCommand | TyperGroup"]):
+class _Loading(Mapping[str, TyperCommand | TyperGroup]):
     """Commands by name."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
+    def __init__(self, places: Mapping[str, Place]) -> None:
         self._places = places
 
     def __getitem__(self, command: str) -> TyperCommand | TyperGroup:
-        module, _, name = self._places[command].partition(":")
+        module, _, name = self._places[command].where.partition(":")
         found = getattr(import_module(module), name)
         if not isinstance(found, Typer):
             function, found = found, Typer(add_completion=False)

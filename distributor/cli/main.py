@@ -4,32 +4,94 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.command import group_of, run
+from dafka.cli.command import Place, group_of, run
 from dafka.errors import DafkaError, MisuseError
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError
 
 COMMANDS = {
-    "run": "distributor.cli.run:run",
-    "up": "distributor.cli.up:up",
-    "status": "distributor.cli.look:status",
-    "verify": "distributor.cli.judge:verify",
-    "wait": "distributor.cli.waiting:wait",
-    "audit": "distributor.cli.judge:audit",
-    "trace": "distributor.cli.look:trace",
-    "doctor": "distributor.cli.look:doctor",
-    "dashboard": "distributor.cli.look:dashboard",
-    "demo": "distributor.cli.demo:demo",
-    "drill": "distributor.cli.demo:drill",
-    "links": "distributor.cli.steer:links",
-    "retarget": "distributor.cli.steer:retarget",
-    "resume": "distributor.cli.steer:resume",
-    "lost": "distributor.cli.steer:lost",
-    "apply": "distributor.cli.steer:apply",
-    "offsets": "distributor.cli.offsets:offsets",
-    "schemas": "distributor.cli.schemas:schemas",
-    "replica": "distributor.cli.replica:replica",
-    "controller": "distributor.cli.controller:controller",
+    "run": Place(
+        "distributor.cli.run:run",
+        "Copy one cluster's records across one level, until told to stop.",
+    ),
+    "up": Place(
+        "distributor.cli.up:up",
+        "Run every tower, store and distributor of a topology on this machine.",
+    ),
+    "status": Place(
+        "distributor.cli.look:status",
+        "Show every cluster and the lag of every link, worked out from both ends' heads.",
+    ),
+    "verify": Place(
+        "distributor.cli.judge:verify",
+        "Compare all clusters, and the stores of each: what one has when it begins is due on all.",
+    ),
+    "wait": Place(
+        "distributor.cli.waiting:wait",
+        "Wait until all that is published so far is on every cluster that it is for.",
+    ),
+    "audit": Place(
+        "distributor.cli.judge:audit",
+        "Compare the records of all clusters, and their copy flags with the tree, as a Spark job.",
+    ),
+    "trace": Place(
+        "distributor.cli.look:trace",
+        "Follow a record through the tree, hop by hop, with its copy flags.",
+    ),
+    "doctor": Place(
+        "distributor.cli.look:doctor",
+        "Say in plain words what is wrong with a running topology and what to do about it.",
+    ),
+    "dashboard": Place(
+        "distributor.cli.look:dashboard",
+        "Serve one web page: the tree, health, lag and rates as they change, records' ways.",
+    ),
+    "demo": Place(
+        "distributor.cli.demo:demo",
+        "Publish a real data set on all clusters and prove that all of it arrives on each, once.",
+    ),
+    "drill": Place(
+        "distributor.cli.demo:drill",
+        "Rehearse the loss of a cluster: load, kill it, survive, bring it back, compare.",
+    ),
+    "links": Place(
+        "distributor.cli.steer:links",
+        "Show where every link aims, and whether it drains or stands still.",
+    ),
+    "retarget": Place(
+        "distributor.cli.steer:retarget",
+        "Let a link serve another of its targets, without losing, repeating or "
+        "reordering a record.",
+    ),
+    "resume": Place(
+        "distributor.cli.steer:resume",
+        "Let a link go on with what retention at its source has overtaken, behind the hole.",
+    ),
+    "lost": Place(
+        "distributor.cli.steer:lost",
+        "Take a cluster that will not come back out at once, and say which records nobody has.",
+    ),
+    "apply": Place(
+        "distributor.cli.steer:apply",
+        "Change the topology that `distributor up` runs on this machine, while records flow.",
+    ),
+    "offsets": Place(
+        "distributor.cli.offsets:offsets",
+        "Show where groups stand on every cluster, and why; or say where they are to go on.",
+    ),
+    "schemas": Place(
+        "distributor.cli.schemas:schemas",
+        "Copy schemas to all other registries while this cluster is the primary, until "
+        "told to stop.",
+    ),
+    "replica": Place(
+        "distributor.cli.replica:replica",
+        "Run the flows that the controller in charge wants, until told to stop.",
+    ),
+    "controller": Place(
+        "distributor.cli.controller:controller",
+        "Say which replica runs which link, and let another one when it is gone.",
+    ),
 }
 
 app = typer.Typer(

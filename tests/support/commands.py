@@ -19,7 +19,7 @@ from dafka.cli import main
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
-    ["typer.rich_utils", *(place.partition(":")[0] for place in main.COMMANDS.values())]
+    ["typer.rich_utils", *(place.where.partition(":")[0] for place in main.COMMANDS.values())]
 )
 
 

@@ -10,13 +10,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dafka.cli import command
-from dafka.cli.command import group_of
+from dafka.cli.command import Place, group_of
 from dafka.errors import DafkaError, MisuseError
 
 PLACES = {
-    "store": "dafka.cli.servers:store",
-    "topics": "dafka.cli.queries:topics",
-    "wrong": "no.such.module:command",
+    "store": Place("dafka.cli.servers:store", "Keeps."),
+    "topics": Place("dafka.cli.queries:topics", "Lists."),
+    "wrong": Place("no.such.module:command", "Fails."),
 }
 
 
@@ -37,6 +37,13 @@ def test_only_the_module_that_is_asked_for_is_imported(app):
     done = CliRunner().invoke(app, ["topics", "--help"])
     assert done.exit_code == 0
     assert "topics [OPTIONS]" in done.output
+
+
+def test_the_list_of_commands_imports_none_of_them(app):
+    done = CliRunner().invoke(app, ["--help"])
+    assert done.exit_code == 0
+    assert "Fails." in done.output
+    assert "topics [OPTIONS]" in CliRunner().invoke(app, ["topics", "--help"]).output
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from typer.main import get_command
 
+from dafka.cli.main import COMMANDS as PLACES
 from dafka.cli.main import app
 
 pytestmark = pytest.mark.slow
@@ -17,6 +18,12 @@ COMMANDS = (
 
 def test_every_command_is_there():
     assert set(get_command(app).commands) == set(COMMANDS)
+
+
+def test_the_list_of_commands_says_what_the_commands_say():
+    for name, command in get_command(app).commands.items():
+        first, _, _ = command.help.partition("\n\n")
+        assert PLACES[name].does == " ".join(first.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

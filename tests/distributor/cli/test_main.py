@@ -7,6 +7,7 @@ import pytest
 from typer.main import get_command
 
 from distributor.cli import main as module
+from distributor.cli.main import COMMANDS as PLACES
 from distributor.cli.main import app, main
 
 FOUR = str(Path(__file__).parents[3] / "config" / "four-clusters.yaml")
@@ -40,6 +41,12 @@ def test_every_command_is_there():
         "replica",
         "controller",
     ]
+
+
+def test_the_list_of_commands_says_what_the_commands_say():
+    for name, command in get_command(app).commands.items():
+        first, _, _ = command.help.partition("\n\n")
+        assert PLACES[name].does == " ".join(first.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)
