@@ -1,4 +1,4 @@
-"""`topology`: check, show, plan, names, prove, diff.
+"""`topology`: init, check, show, plan, names, prove, diff.
 
 Exit codes: 0 good, 1 a counter-example was found or a change is refused, 2 the file or the command
 line cannot be used.
@@ -6,6 +6,7 @@ line cannot be used.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +35,7 @@ from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
+from topology.starter import CLUSTERS_MAX, starter
 from topology.terminal import complain, say
 
 if TYPE_CHECKING:
@@ -68,6 +70,29 @@ class TreeFormat(Enum):
     MERMAID = "mermaid"
     DOT = "dot"
     PNG = "png"
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="Where to write it; it must not be there.")] = Path(
+        "topology.yaml"
+    ),
+    clusters: Annotated[
+        int, typer.Option(min=2, max=CLUSTERS_MAX, help="How many clusters it declares.")
+    ] = 2,
+) -> None:
+    """Write a topology file to begin with: clusters on this machine, under a binary tree.
+
+    Example: topology init topology.yaml --clusters 4
+    """
+    try:
+        with file.open("x", encoding="utf-8") as new:
+            new.write(starter(clusters))
+    except FileExistsError as error:
+        raise typer.BadParameter(f"{str(file)!r} is there: name another, or remove it") from error
+    except OSError as error:
+        raise typer.BadParameter(f"cannot write {str(file)!r}: {error.strerror}") from error
+    say(f"{file}: {clusters} clusters; run all of it with: distributor up {shlex.quote(str(file))}")
 
 
 @app.command()

@@ -19,7 +19,7 @@ from typer.main import get_command
 from topology.terminal import complain
 
 
-class Place(NamedTuple):
+class CommandPlace(NamedTuple):
     """Where a command is.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     does: str
 
 
-def group_of(places: Mapping[str, Place]) -> type[TyperGroup]:
+def group_of(places: Mapping[str, CommandPlace]) -> type[TyperGroup]:
     """Return the class of a group of commands.
 
     Args:
@@ -70,7 +70,7 @@ def by_default(command: str) -> type[TyperGroup]:
 class _Loading(Mapping[str, TyperCommand | TyperGroup]):
     """Commands by name."""
 
-    def __init__(self, places: Mapping[str, Place]) -> None:
+    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
         self._places = places
 
     def __getitem__(self, command: str) -> TyperCommand | TyperGroup:

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.command import Place, group_of, run
+from dafka.cli.command import CommandPlace, group_of, run
 from dafka.errors import DafkaError, MisuseError, StorageError
 
 COMMANDS = {
-    "tower": Place(
+    "tower": CommandPlace(
         "dafka.cli.servers:tower",
         "Run a tower: the place where a cluster's nodes find each other.",
     ),
-    "store": Place(
+    "store": CommandPlace(
         "dafka.cli.servers:store",
         "Run a store: it keeps every record of its cluster and answers questions about them.",
     ),
-    "produce": Place(
+    "produce": CommandPlace(
         "dafka.cli.clients:produce",
         "Publish every line of standard input as a record.",
     ),
-    "consume": Place(
+    "consume": CommandPlace(
         "dafka.cli.clients:consume",
         "Print the records of topics as they come, values only or as JSON.",
     ),
-    "topics": Place(
+    "topics": CommandPlace(
         "dafka.cli.queries:topics",
         "List the topics of a store with their partitions and the records it keeps of them.",
     ),
-    "peek": Place(
+    "peek": CommandPlace(
         "dafka.cli.queries:peek",
         "Read some records of a topic out of a store; moves nobody's position.",
     ),
-    "holes": Place(
+    "holes": CommandPlace(
         "dafka.cli.queries:holes",
         "List what a store waits for that nobody has: what is behind it is not acknowledged.",
     ),
-    "groups": Place(
+    "groups": CommandPlace(
         "dafka.cli.groups:groups",
         "Show groups of consumers, their positions and members; say where they are to go on.",
     ),
-    "keys": Place(
+    "keys": CommandPlace(
         "dafka.cli.keys:keys",
         "Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.",
     ),
-    "schemas": Place(
+    "schemas": CommandPlace(
         "dafka.cli.schemas:schemas",
         "Run a schema registry: Confluent's REST interface, kept in the topic _schemas.",
     ),
-    "gateway": Place(
+    "gateway": CommandPlace(
         "dafka.cli.gateway:gateway",
         "Run a port for Kafka clients, or look at those that run, and into their ledgers.",
     ),

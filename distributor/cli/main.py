@@ -4,91 +4,91 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.command import Place, group_of, run
+from dafka.cli.command import CommandPlace, group_of, run
 from dafka.errors import DafkaError, MisuseError
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError
 
 COMMANDS = {
-    "run": Place(
+    "run": CommandPlace(
         "distributor.cli.run:run",
         "Copy one cluster's records across one level, until told to stop.",
     ),
-    "up": Place(
+    "up": CommandPlace(
         "distributor.cli.up:up",
         "Run every tower, store and distributor of a topology on this machine.",
     ),
-    "status": Place(
+    "status": CommandPlace(
         "distributor.cli.look:status",
         "Show every cluster and the lag of every link, worked out from both ends' heads.",
     ),
-    "verify": Place(
+    "verify": CommandPlace(
         "distributor.cli.judge:verify",
         "Compare all clusters, and the stores of each: what one has when it begins is due on all.",
     ),
-    "wait": Place(
+    "wait": CommandPlace(
         "distributor.cli.waiting:wait",
         "Wait until all that is published so far is on every cluster that it is for.",
     ),
-    "audit": Place(
+    "audit": CommandPlace(
         "distributor.cli.judge:audit",
         "Compare the records of all clusters, and their copy flags with the tree, as a Spark job.",
     ),
-    "trace": Place(
+    "trace": CommandPlace(
         "distributor.cli.look:trace",
         "Follow a record through the tree, hop by hop, with its copy flags.",
     ),
-    "doctor": Place(
+    "doctor": CommandPlace(
         "distributor.cli.look:doctor",
         "Say in plain words what is wrong with a running topology and what to do about it.",
     ),
-    "dashboard": Place(
+    "dashboard": CommandPlace(
         "distributor.cli.look:dashboard",
         "Serve one web page: the tree, health, lag and rates as they change, records' ways.",
     ),
-    "demo": Place(
+    "demo": CommandPlace(
         "distributor.cli.demo:demo",
         "Publish a real data set on all clusters and prove that all of it arrives on each, once.",
     ),
-    "drill": Place(
+    "drill": CommandPlace(
         "distributor.cli.demo:drill",
         "Rehearse the loss of a cluster: load, kill it, survive, bring it back, compare.",
     ),
-    "links": Place(
+    "links": CommandPlace(
         "distributor.cli.steer:links",
         "Show where every link aims, and whether it drains or stands still.",
     ),
-    "retarget": Place(
+    "retarget": CommandPlace(
         "distributor.cli.steer:retarget",
         "Let a link serve another of its targets, without losing, repeating or "
         "reordering a record.",
     ),
-    "resume": Place(
+    "resume": CommandPlace(
         "distributor.cli.steer:resume",
         "Let a link go on with what retention at its source has overtaken, behind the hole.",
     ),
-    "lost": Place(
+    "lost": CommandPlace(
         "distributor.cli.steer:lost",
         "Take a cluster that will not come back out at once, and say which records nobody has.",
     ),
-    "apply": Place(
+    "apply": CommandPlace(
         "distributor.cli.steer:apply",
         "Change the topology that `distributor up` runs on this machine, while records flow.",
     ),
-    "offsets": Place(
+    "offsets": CommandPlace(
         "distributor.cli.offsets:offsets",
         "Show where groups stand on every cluster, and why; or say where they are to go on.",
     ),
-    "schemas": Place(
+    "schemas": CommandPlace(
         "distributor.cli.schemas:schemas",
         "Copy schemas to all other registries while this cluster is the primary, until "
         "told to stop.",
     ),
-    "replica": Place(
+    "replica": CommandPlace(
         "distributor.cli.replica:replica",
         "Run the flows that the controller in charge wants, until told to stop.",
     ),
-    "controller": Place(
+    "controller": CommandPlace(
         "distributor.cli.controller:controller",
         "Say which replica runs which link, and let another one when it is gone.",
     ),

@@ -119,10 +119,36 @@ def test_the_help_of_every_command_shows_an_example(command):
 
 
 def test_the_help_names_every_command():
-    assert set(get_command(cli.app).commands) == {*COMMANDS, "names", "diff"}
+    assert set(get_command(cli.app).commands) == {*COMMANDS, "init", "names", "diff"}
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
+
+
+def test_init_writes_a_file_that_check_takes(run, tmp_path):
+    file = tmp_path / "first tree.yaml"
+    code, out, _ = run("init", file, "--clusters", 3)
+    assert code == 0
+    assert f"3 clusters; run all of it with: distributor up '{file}'" in out
+    assert "valid: 3 clusters" in run("check", file)[1]
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "why"),
+    [
+        ("there.yaml", (), "is there: name another"),
+        ("no/such/directory.yaml", (), "cannot write"),
+        ("new.yaml", ("--clusters", 1), "is not in the range"),
+        ("new.yaml", ("--clusters", 33), "is not in the range"),
+    ],
+)
+def test_init_refuses_what_it_cannot_write(run, tmp_path, where, more, why):
+    (tmp_path / "there.yaml").write_text("mine")
+    code, _, error = run("init", tmp_path / where, *more)
+    assert code == 2
+    assert why in " ".join(error.replace("│", " ").split())
+    assert (tmp_path / "there.yaml").read_text() == "mine"
+    assert not (tmp_path / "new.yaml").exists()
 
 
 def test_check_says_how_much_a_valid_file_declares(run):

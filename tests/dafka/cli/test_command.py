@@ -10,13 +10,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from dafka.cli import command
-from dafka.cli.command import Place, group_of
+from dafka.cli.command import CommandPlace, group_of
 from dafka.errors import DafkaError, MisuseError
 
 PLACES = {
-    "store": Place("dafka.cli.servers:store", "Keeps."),
-    "topics": Place("dafka.cli.queries:topics", "Lists."),
-    "wrong": Place("no.such.module:command", "Fails."),
+    "store": CommandPlace("dafka.cli.servers:store", "Keeps."),
+    "topics": CommandPlace("dafka.cli.queries:topics", "Lists."),
+    "wrong": CommandPlace("no.such.module:command", "Fails."),
 }
 
 
