@@ -91,7 +91,17 @@ def pytest_generate_tests(metafunc):
 TREES = frozenset(
     [
         *("apply", "controlled", "controller", "drill", "faults", "gateways_of_a_tree", "holds"),
-        *("kafka_demo", "links", "offsets", "schemas", "steering", "stops", "up", "up_with_keys"),
+        *(
+            "kafka_demo",
+            "links",
+            "newcomer",
+            "offsets",
+            "schemas",
+            "steering",
+            "stops",
+            "up",
+            "up_with_keys",
+        ),
         *("verify", "web"),
     ]
 )

@@ -61,10 +61,15 @@ def is_free(port: int) -> bool:
 
 
 @pytest.fixture
-def topology_file(tmp_path: Path) -> Path:
+def first_port() -> int:
+    """The first of a hundred ports for one topology."""
+    return free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+
+
+@pytest.fixture
+def topology_file(tmp_path: Path, first_port: int) -> Path:
     """Four clusters, levels 3 and 1, on free ports, data under the test's own directory."""
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    first = free_ports(worker)
+    first = first_port
     clusters = "".join(
         CLUSTER.format(
             number=number,
