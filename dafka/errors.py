@@ -107,6 +107,12 @@ class RestartError(DafkaError):
     """What is on disk may be more than this process knows of, so it has to be started again."""
 
 
+class UnreachableError(DafkaError):
+    """No tower of a cluster is heard, so none of its nodes is found."""
+
+    retriable = True
+
+
 class QueryError(DafkaError):
     """A store's query port gave no answer, or refused the question."""
 

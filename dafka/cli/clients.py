@@ -26,7 +26,7 @@ from dafka.cli.options import (
     entered,
 )
 from dafka.cli.records import from_json, lines_of, to_json
-from dafka.errors import MisuseError
+from dafka.errors import MisuseError, UnreachableError
 from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import checked_topic
 from dafka.node.consumer import Consumer
@@ -194,14 +194,18 @@ def consume(
     cluster = entered(tower, store, access=access, key=key, **way)
     try:
         with Consumer(cluster, topic, start=start, isolation=isolation, group=group) as consumer:
-            _print_records(consumer, json_lines, max_records, timeout)
+            heard = _print_records(consumer, json_lines, max_records, timeout)
+            if not heard and consumer.towers_away == {*cluster.towers}:
+                places = " and at ".join(cluster.towers)
+                raise UnreachableError(f"nothing answers of the tower at {places}")
     except KeyboardInterrupt:
         return
 
 
 def _print_records(
     consumer: Consumer, json_lines: bool, max_records: int | None, timeout: float | None
-) -> None:
+) -> int:
+    """Print what comes until there is enough of it, or no more; returns how much that was."""
     printed = 0
     heard = time.monotonic()
     while max_records is None or printed < max_records:
@@ -218,3 +222,4 @@ def _print_records(
                 sys.stdout.buffer.flush()
         elif timeout is not None and time.monotonic() - heard >= timeout:
             break
+    return printed

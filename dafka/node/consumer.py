@@ -208,6 +208,14 @@ class Consumer:
             record = next(self._records, None)
         return record
 
+    @property
+    def towers_away(self) -> frozenset[str]:
+        """The towers that are not heard at present; with none that is, no other node is found.
+
+        One that does not answer is among them two seconds after the start.
+        """
+        return self._node.towers_away
+
     def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.
 

@@ -15,7 +15,7 @@ from dafka.model import Partition
 from dafka.records.batch import Run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dafka.model import Batch
 
@@ -147,10 +147,13 @@ def not_stored(
     unstored: Mapping[Partition, int],
     timeout: float | None,
     min_acks: int,
+    towers_away: Collection[str] = (),
     spool: str | None = None,
 ) -> NotStoredError:
     """Return the error for records that were not stored in time; `spool` still has them."""
     text = f"{_missing_acks(min_acks)} {_described(unstored)} within {timeout} s"
+    if towers_away:
+        text += f"; not heard: the tower at {' and at '.join(sorted(towers_away))}"
     if spool is not None:
         text += f"; they stay in the spool at {spool!r} for the next producer"
     return NotStoredError(text, unstored.items())

@@ -123,6 +123,11 @@ class Node(Generic[S, E]):
         """When its loop has turned last, on the monotonic clock."""
         return self._turn.turned_ms
 
+    @property
+    def towers_away(self) -> frozenset[str]:
+        """The towers that it does not hear, of all its meshes."""
+        return self._turn.away
+
     def peers(self, side: S) -> int:
         """How many nodes it is connected to in one of its meshes."""
         return self._meshes[side].peers

@@ -382,7 +382,7 @@ class Producer:
         if not_done:
             with self._lock:
                 unstored = self._deliveries.unstored()
-            raise not_stored(unstored, timeout, self._min_acks)
+            raise not_stored(unstored, timeout, self._min_acks, self._node.towers_away)
         for future in done:
             future.result()
 
@@ -426,13 +426,14 @@ class Producer:
                 self._seal_all()
                 unstored = self._deliveries.unstored()
                 spooled = not self._deliveries.unspooled(self._deliveries.ends)
+                away = self._node.towers_away
             self._node.stop()
         self._check()
         if unstored:
             for error in self._holes.values():
                 raise error
             spool = self._spool_name if spooled else None
-            raise not_stored(unstored, timeout, self._min_acks, spool)
+            raise not_stored(unstored, timeout, self._min_acks, away, spool)
 
     def __enter__(self) -> Self:
         return self

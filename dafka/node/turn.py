@@ -127,8 +127,8 @@ class Turn(Generic[S, E]):
         """When the last turn came to its end."""
         self._wake = wake
         self._due_ms: int | None = None
-        self._away: set[str] = set()
-        """Towers that are not heard."""
+        self.away: frozenset[str] = frozenset()
+        """Towers that are not heard; may be read from any thread."""
         self._unread: set[S] = set()
         """Meshes in which nobody reads what this node writes."""
         self._taken_in = metrics.traffic(role.name, "in")
@@ -192,7 +192,7 @@ class Turn(Generic[S, E]):
             mesh.close(linger_ms)
         metrics.PEERS.remove(self._role.name, self._address)
         metrics.UNREAD.remove(self._role.name, self._address)
-        for tower in list(self._away):
+        for tower in self.away:
             self._tower(tower, away=False)
 
     def feed(self, side: S, event: Event | E) -> None:
@@ -275,10 +275,10 @@ class Turn(Generic[S, E]):
     def _tower(self, tower: str, *, away: bool) -> None:
         labels = self._role.name, self._address, tower
         if away:
-            self._away.add(tower)
+            self.away |= {tower}
             metrics.TOWERS_AWAY.labels(*labels).set(1)
         else:
-            self._away.discard(tower)
+            self.away -= {tower}
             metrics.TOWERS_AWAY.remove(*labels)
 
     def _drop(self, dropped: Dropped) -> None:

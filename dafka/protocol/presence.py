@@ -117,6 +117,7 @@ class PresenceSettings(Value, frozen=True, kw_only=True):
     Attributes:
         beacon_interval_ms: How often a node says that it is there.
         peer_timeout_ms: How long a peer without a connection may be silent; and how long a tower.
+        first_ms: How long a tower may be silent that has not been heard yet.
         reunion_ms: How long a peer without a connection is waited for while no tower is heard.
             Longer than most outages, and not for ever: somebody else may get its port.
         peers_max: How many a node connects to.
@@ -124,6 +125,7 @@ class PresenceSettings(Value, frozen=True, kw_only=True):
 
     beacon_interval_ms: int = 1_000
     peer_timeout_ms: int = 4_000
+    first_ms: int = 2_000
     reunion_ms: int = 60_000
     peers_max: int = PEERS_MAX
 
@@ -303,12 +305,13 @@ class PresenceMachine:
     def _towers_away(self, now_ms: int) -> list[PresenceEffect]:
         assert self._began_ms is not None
         heard = self._towers_heard(now_ms)
-        oldest_ms = now_ms - self._settings.peer_timeout_ms
+        never_ms = self._began_ms + self._settings.first_ms
+        patience_ms = self._settings.peer_timeout_ms
         away = [
             tower
             for tower, echo_ms in self._echo_ms.items()
             if tower not in self._away
-            and (self._began_ms if echo_ms is None else echo_ms) <= oldest_ms
+            and (never_ms if echo_ms is None else echo_ms + patience_ms) <= now_ms
         ]
         self._away.update(away)
         return [TowerAway(tower, heard) for tower in away]

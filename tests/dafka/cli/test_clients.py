@@ -215,6 +215,15 @@ def test_a_line_that_never_ends_is_refused(cluster):
     assert done.stderr.startswith(b"dafka: line 1: longer than ")
 
 
+@pytest.mark.parametrize("command", ["consume", "produce"])
+def test_a_tower_that_does_not_answer_is_named(command, dafka):
+    done = dafka(command, "orders", "--tower", NOBODY, "--timeout", "4", given=b"1\n")
+    meanwhile, last = done.stderr.decode().splitlines()
+    assert done.returncode == 1
+    assert f"tower={NOBODY}" in meanwhile
+    assert f"the tower at {NOBODY}" in last
+
+
 def test_without_a_store_producing_says_what_is_not_stored(refused):
     words = ("produce", "orders", "--tower", NOBODY, "--timeout", "0.1")
     assert "2 records of 'orders'" in refused(1, *words, given=b"1\n2\n")

@@ -69,6 +69,11 @@ def test_every_error_says_how_many_records_of_which_topics():
     unstored = {Partition("orders", "AA"): 2, Partition("payments", "AA"): 1}
     counts = "2 records of 'orders', 1 records of 'payments'"
     assert str(not_stored(unstored, 1.5, 1)) == f"no store has acknowledged {counts} within 1.5 s"
+    away = {"tcp://b:2", "tcp://a:1"}
+    assert str(not_stored(unstored, 1.5, 1, away)) == (
+        f"no store has acknowledged {counts} within 1.5 s"
+        "; not heard: the tower at tcp://a:1 and at tcp://b:2"
+    )
     assert counts in str(not_spooled(unstored, 1.5, "/spool"))
     assert f"fewer than 2 stores have acknowledged {counts}" in str(buffer_full(unstored, 9, 7, 2))
     assert ended_before_stored(Partition("orders", "AA"), 2).unstored == {("orders", "AA"): 2}

@@ -289,8 +289,8 @@ def notices(presence, times, *beacons):
     return [(now_ms, e) for now_ms, e in said if isinstance(e, TowerAway | TowerBack)]
 
 
-def test_a_tower_that_is_not_heard_is_told_of_once_and_when_it_is_back(presence):
-    assert notices(presence, range(0, 20_000, 1_000)) == [(4_000, TowerAway(TOWER, 0))]
+def test_a_tower_is_told_of_once_when_it_is_not_heard_and_when_it_is_back(presence):
+    assert notices(presence, range(0, 20_000, 1_000)) == [(2_000, TowerAway(TOWER, 0))]
     assert notices(presence, range(20_000, 24_000, 1_000), ECHO) == [(20_000, TowerBack(TOWER))]
     assert notices(presence, range(24_000, 60_000, 1_000)) == [(27_000, TowerAway(TOWER, 0))]
 
@@ -302,7 +302,7 @@ def test_of_a_tower_that_is_heard_nothing_is_said(presence):
 def test_each_tower_is_told_of_by_itself():
     presence = PresenceMachine(ME, SETTINGS, [TOWER, "other"])
     echo = heard(TowerBeacon("ME", "tcp://127.0.0.1:5000"), "other")
-    assert notices(presence, range(0, 9_000, 1_000), echo) == [(4_000, TowerAway(TOWER, 1))]
+    assert notices(presence, range(0, 9_000, 1_000), echo) == [(2_000, TowerAway(TOWER, 1))]
 
 
 def test_newcomers_together_are_answered_once(presence):
