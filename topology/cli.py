@@ -36,7 +36,7 @@ from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 from topology.starter import CLUSTERS_MAX, starter
-from topology.terminal import complain, say
+from topology.terminal import complain, end_with_version, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,9 +50,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    help="The tree of clusters, declared in one YAML file: check it, see it, prove it.",
     epilog="Exit codes: 0 good, 1 prove found a counter-example or diff refuses the change, "
     "2 the file cannot be used.",
 )
@@ -61,6 +59,18 @@ File = Annotated[Path, typer.Argument(help="The topology, a YAML file (config/RE
 Json = Annotated[bool, typer.Option("--json", help="One JSON object, for scripts.")]
 
 _COUNTED = ("clusters", "levels", "distributors", "links")
+
+
+@app.callback()
+def topology(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=end_with_version, is_eager=True, help="Say the version, and end."
+        ),
+    ] = False,
+) -> None:
+    """The tree of clusters, declared in one YAML file: check it, see it, prove it."""
 
 
 class TreeFormat(Enum):

@@ -25,6 +25,15 @@ def say(text: str, *, file: TextIO | None = None) -> None:
     print(printable_lines(text), file=file, flush=True)
 
 
+def end_with_version(wanted: bool) -> None:
+    """End a program that was asked for its version; what does it where `--version` is an option."""
+    if wanted:
+        from importlib.metadata import version
+
+        say(version("dafka-distributor"))
+        sys.exit(0)
+
+
 def complain(program: str, error: object) -> None:
     """Say on standard error why a program ends."""
     say(f"{program}: {error}", file=sys.stderr)

@@ -10,13 +10,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+import typer
 from typer import Typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from topology.terminal import complain
+from topology.terminal import complain, end_with_version
+
+Version = Annotated[
+    bool,
+    typer.Option(
+        "--version", callback=end_with_version, is_eager=True, help="Say the version, and end."
+    ),
+]
 
 
 class CommandPlace(NamedTuple):

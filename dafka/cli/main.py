@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.command import CommandPlace, group_of, run
+from dafka.cli.command import CommandPlace, Version, group_of, run
 from dafka.errors import DafkaError, MisuseError, StorageError
 
 COMMANDS = {
@@ -57,13 +57,12 @@ COMMANDS = {
 app = typer.Typer(
     cls=group_of(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
 @app.callback()
-def dafka() -> None:
+def dafka(version: Version = False) -> None:
     """One Dafka cluster: towers, stores, producers and consumers over ZeroMQ (RFC 46)."""
 
 

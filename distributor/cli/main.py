@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from dafka.cli.command import CommandPlace, group_of, run
+from dafka.cli.command import CommandPlace, Version, group_of, run
 from dafka.errors import DafkaError, MisuseError
 from distributor.errors import DistributorError, PlanError
 from topology.errors import TopologyError
@@ -97,13 +97,12 @@ COMMANDS = {
 app = typer.Typer(
     cls=group_of(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
 
 @app.callback()
-def distributor() -> None:
+def distributor(version: Version = False) -> None:
     """Copy records between Dafka clusters along a tree: everywhere, exactly once, in order."""
 
 

@@ -1,6 +1,7 @@
 import json
 import sys
 from functools import partial
+from importlib.metadata import version
 from io import BytesIO
 from pathlib import Path
 
@@ -123,6 +124,10 @@ def test_the_help_names_every_command():
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
+
+
+def test_it_says_its_version(run):
+    assert run("--version") == (0, f"{version('dafka-distributor')}\n", "")
 
 
 def test_init_writes_a_file_that_check_takes(run, tmp_path):

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from dafka.cli.main import COMMANDS as PLACES
 from dafka.cli.main import app
@@ -18,6 +21,17 @@ COMMANDS = (
 
 def test_every_command_is_there():
     assert set(get_command(app).commands) == set(COMMANDS)
+
+
+def test_it_says_its_version():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"{version('dafka-distributor')}\n")
+
+
+def test_a_shell_completes_its_commands():
+    asked = {"_DAFKA_COMPLETE": "complete_bash", "COMP_WORDS": "dafka t", "COMP_CWORD": "1"}
+    done = CliRunner().invoke(app, prog_name="dafka", env=asked)
+    assert done.output.split() == [name for name in PLACES if name.startswith("t")]
 
 
 def test_the_list_of_commands_says_what_the_commands_say():

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from distributor.cli import main as module
 from distributor.cli.main import COMMANDS as PLACES
@@ -41,6 +43,21 @@ def test_every_command_is_there():
         "replica",
         "controller",
     ]
+
+
+def test_it_says_its_version():
+    done = CliRunner().invoke(app, ["--version"])
+    assert (done.exit_code, done.output) == (0, f"{version('dafka-distributor')}\n")
+
+
+def test_a_shell_completes_its_commands():
+    asked = {
+        "_DISTRIBUTOR_COMPLETE": "complete_bash",
+        "COMP_WORDS": "distributor r",
+        "COMP_CWORD": "1",
+    }
+    done = CliRunner().invoke(app, prog_name="distributor", env=asked)
+    assert done.output.split() == [name for name in PLACES if name.startswith("r")]
 
 
 def test_the_list_of_commands_says_what_the_commands_say():
