@@ -527,7 +527,9 @@ class _Decoder:
 
     def integer(self, value: object, path: str, low: int, high: int) -> int:
         if isinstance(value, bool) or not isinstance(value, int):
-            self.complain(path, f"{short(value)} is not a whole number", f"{low} to {high}")
+            unit = isinstance(value, str) and re.fullmatch(r"[0-9]+ *[A-Za-z]+", value)
+            hint = f"{low} to {high}" + (", without a unit" if unit else "")
+            self.complain(path, f"{short(value)} is not a whole number", hint)
             return 0
         if not low <= value <= high:
             self.complain(path, f"{value} is out of range", f"{low} to {high}")

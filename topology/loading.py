@@ -134,10 +134,23 @@ def _sentence(error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark = error.problem_mark
         what = f"{error.context} {error.problem}" if error.context else str(error.problem)
-        return f"{what} at line {mark.line + 1}, column {mark.column + 1}"
+        where = f"{what} at line {mark.line + 1}, column {mark.column + 1}"
+        return where + _remedy(what, mark)
     if isinstance(error, yaml.reader.ReaderError):
         return f"not text: character {short(error.character)} at position {error.position}"
     return str(error).replace("\n", " ")
+
+
+def _remedy(what: str, mark: yaml.Mark) -> str:
+    """What to do about what people write most often that YAML takes for something else."""
+    line = (mark.buffer or "").rstrip("\0").split("\n")[mark.line :][:1]
+    if "'\\t'" in what:
+        return ": indent with spaces, not with tabs"
+    if "alias" in what:
+        return ": what begins with * or & stands in quotes"
+    if line and "${" in line[0]:
+        return ": variables are not filled in, write the value"
+    return ""
 
 
 def _construct(node: yaml.Node, path: str, document: Document) -> object:

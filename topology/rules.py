@@ -63,6 +63,16 @@ def _security(topology: Topology) -> Iterator[Problem]:
                 f"cluster {cluster.name!r} has keys and is insecure",
                 "take one of them out",
             )
+        places = (*cluster.towers, *(store.query for store in cluster.stores))
+        hosts = (cluster.host, *(host_and_port(place)[0] for place in places if place))
+        open_to = next((host for host in hosts if _machine(host) != _machine("")), None)
+        if open_to is not None and cluster.security is None and not cluster.insecure:
+            yield Problem(
+                f"$.clusters[{index}]",
+                f"anybody who reaches {open_to} could read and write {cluster.name!r}",
+                "give it keys (security: …, dafka keys), or say insecure: true if the network "
+                "keeps strangers out",
+            )
 
 
 def _gateways(topology: Topology) -> Iterator[Problem]:

@@ -204,10 +204,10 @@ def test_check_tells_scripts_what_is_wrong_with_any_bad_file(run, tmp_path, name
 
 def test_a_single_cluster_is_shown_planned_and_proved(run, tmp_path):
     path = tmp_path / "one.yaml"
-    store = '{query: "tcp://h:3", data: d}'
+    store = '{query: "tcp://127.0.0.1:3", data: d}'
     path.write_text(
         "version: 1\nname: one\ntree: a\n"
-        f'clusters: [{{name: a, id: 1, towers: ["tcp://h:1"], stores: [{store}]}}]\n'
+        f'clusters: [{{name: a, id: 1, towers: ["tcp://127.0.0.1:1"], stores: [{store}]}}]\n'
     )
     said = run("check", path)[1]
     assert said.endswith(": valid: 1 cluster, 0 levels, 0 distributors, 0 links\n")

@@ -380,6 +380,7 @@ def test_what_must_not_be_left_out(path, where):
         (("tree", "level", 0), "$.tree.level", "0 is out of range", "1 to 63"),
         (("tree", "level", 64), "$.tree.level", "64 is out of range", "1 to 63"),
         (("tree", "level", True), "$.tree.level", "True is not a whole number", "1 to 63"),
+        (("tree", "level", "30s"), "$.tree.level", "'30s' is not a whole", "63, without a unit"),
         (("tree", "children", ["a"]), "$.tree.children", "it has 1", "in the branch's place"),
         (("tree", "children", []), "$.tree.children", "it has 0", "in the branch's place"),
         (("tree", "children", "ab"), "$.tree.children", "'ab' is not a list", "[ ]"),

@@ -104,9 +104,9 @@ version: 1
 name: six
 nam: six
 clusters:
-  - {name: a, id: true, towers: ["tcp://h:1"], stores: [{query: "tcp://h:3", data: a}]}
-  - {name: b, id: 2, towers: [], stores: [{query: "tcp://h:3", data: b}]}
-  - {name: c, id: 3, towers: ["tcp://h:7"], stores: [{query: "tcp://h:9", data: c}]}
+  - {name: a, id: true, towers: ["tcp://[::1]:1"], stores: [{query: "tcp://[::1]:3", data: a}]}
+  - {name: b, id: 2, towers: [], stores: [{query: "tcp://[::1]:3", data: b}]}
+  - {name: c, id: 3, towers: ["tcp://[::1]:7"], stores: [{query: "tcp://[::1]:9", data: c}]}
 tree:
   level: 2
   children:
@@ -150,6 +150,9 @@ def test_what_is_missing_is_told_at_the_line_of_what_lacks_it(written):
     [
         ("a: &x 1\nb: *x", "anchors and aliases are not accepted"),
         ("a: *x", "anchors and aliases are not accepted"),
+        ("a: [*]", "what begins with * or & stands in quotes"),
+        ("a:\n\t- b", "indent with spaces, not with tabs"),
+        ("a: {b: ${PORT}}", "variables are not filled in"),
         ("&a [*a]", "anchors and aliases are not accepted"),
         ("- &a {<<: *a}", "anchors and aliases are not accepted"),
         ("base: &b {a: 1}\nc: {<<: *b}", "anchors and aliases are not accepted"),

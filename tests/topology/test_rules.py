@@ -56,6 +56,19 @@ def test_a_single_cluster_is_a_right_topology():
 @pytest.mark.parametrize(
     ("topology", "path", "message", "hint"),
     [
+        *(
+            (
+                with_cluster(1, **{name: open_to}),
+                "$.clusters[1]",
+                "anybody who reaches node-b could read and write 'c2'",
+                "or say insecure: true",
+            )
+            for name, open_to in [
+                ("host", "node-b"),
+                ("towers", ("tcp://node-b:20000",)),
+                ("stores", (store("tcp://node-b:20002"),)),
+            ]
+        ),
         (
             with_tree((3, (3, "c1", "c2"), (1, "c3", "c4"))),
             "$.tree.children[0].level",
@@ -273,8 +286,12 @@ def test_a_hint_does_not_list_a_hundred_clusters():
         with_tree((63, (1, "c1", "c2"), (62, "c3", "c4"))),
         with_tree((1, "c1", "c2", "c3", "c4")),
         with_cluster(0, targets={3: ("c4", "c3"), 1: ("c2",)}),
-        with_cluster(1, host="node-b", stores=(store("tcp://node-b:20002", "data/c1"),)),
-        with_cluster(1, stores=(store("tcp://10.0.0.1:20002"),)),
+        with_cluster(
+            1, host="node-b", insecure=True, stores=(store("tcp://node-b:20002", "data/c1"),)
+        ),
+        with_cluster(1, insecure=True, stores=(store("tcp://10.0.0.1:20002"),)),
+        with_cluster(1, host="node-b", security=Security(access="a", cluster_key="c", key="k")),
+        with_cluster(1, host="LOCALHOST", towers=("tcp://[::1]:20000",)),
         with_cluster(1, stores=(store(data="data/c1/inner"),)),
         with_cluster(0, gateways=(GatewaySpec(listen="localhost:9092"),)),
         with_cluster(0, gateways=(GatewaySpec(listen="10.0.0.1:9092", users="kafka.toml"),)),
