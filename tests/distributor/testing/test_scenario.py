@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
+from dafka.model import replace
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
