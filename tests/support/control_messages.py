@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.model import SLOTS, Partition
 from distributor.control.aims import LinkPlace
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
@@ -32,6 +33,7 @@ from distributor.control.messages import (
     Schedule,
     UpdateConfiguration,
 )
+from distributor.link.events import Hole
 from topology.plan import Link
 
 numbers = st.integers(0, 2**64 - 1)
@@ -49,9 +51,21 @@ links = st.builds(
     span=st.lists(names, max_size=3).map(tuple),
     topics=names,
 )
+holes = st.builds(
+    lambda partition, first, more: Hole(partition, first, first + more),
+    st.builds(Partition, octets, octets),
+    st.integers(0, 2**63),
+    st.integers(1, 2**63 - 1),
+)
+some_holes = st.lists(holes, max_size=3).map(tuple)
 flows = st.integers(1, SLOTS).flatmap(
     lambda shares: st.builds(
-        Flow, links, st.sampled_from(FlowKind), st.integers(0, shares - 1), st.just(shares)
+        Flow,
+        links,
+        st.sampled_from(FlowKind),
+        st.integers(0, shares - 1),
+        st.just(shares),
+        some_holes,
     )
 )
 answers = st.one_of(st.builds(Positions, ends), st.builds(PeekError, names), st.builds(Canceled))
@@ -83,5 +97,11 @@ wishes = st.builds(
     numbers,
     st.dictionaries(numbers, st.builds(Wished, flows, names, numbers)),
     names,
-    st.dictionaries(places, names, max_size=3),
+    st.builds(
+        Demands,
+        st.dictionaries(places, names, max_size=3),
+        st.frozensets(small, max_size=3),
+        small,
+        st.dictionaries(places, some_holes, max_size=3),
+    ),
 )
