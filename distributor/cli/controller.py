@@ -64,6 +64,9 @@ for look in (
     controller_asks.explain,
     controller_asks.retarget,
     controller_asks.failback,
+    controller_asks.pause,
+    controller_asks.unpause,
+    controller_asks.resume,
 ):
     controller.command()(look)
 
@@ -130,6 +133,7 @@ def run(
             certificates,
             keeper=HoldKeeper(declared, cluster) if holds_any(declared) else None,
             operators=operators,
+            levels_epoch=declared.levels.epoch,
         )
         stack.callback(running.close)
         log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})

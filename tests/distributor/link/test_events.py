@@ -210,7 +210,7 @@ def test_a_hole_that_is_known_is_passed_over(hole):
 
 @pytest.mark.parametrize("hole", [(6, 10), (5, 9)], ids=["more before it", "more behind it"])
 def test_a_hole_that_is_larger_than_was_known_stops(hole):
-    bench, effects = overtaken(target=4, passes={FLIGHTS: Hole(FLIGHTS, *hole)})
+    _, effects = overtaken(target=4, passes={FLIGHTS: Hole(FLIGHTS, *hole)})
     assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.OVERTAKEN, 5, 10))]
     assert not of(Lost, effects)
 
