@@ -208,7 +208,8 @@ def pause(
 
     It is kept by the stores of the cluster before this ends, and heeded by controllers and replicas
     that start later; in a file whose levels have another `epoch` it is over. Positions and schemas
-    go on. Exit code 1 if it is not done.
+    go on. Other clusters pull across the level what this one does not bring (`repair_after_ms`):
+    to stop it, pause it at each of them. Exit code 1 if it is not done.
 
     Example: distributor controller pause 127.0.0.1:7501 --level 3
     """
