@@ -23,6 +23,7 @@ from distributor.cli.called import called_controller, called_replicas, cluster_o
 from distributor.cli.replica import FILE_BYTES_MAX, certificates_of, place_of
 from distributor.control.certificates import Certificates
 from distributor.control.controller_process import RunningController
+from distributor.control.grants import GrantSettings
 from distributor.control.hold_keeper import HoldKeeper, holds_any
 from distributor.control.messages import CreateInstance
 from distributor.control.operator_server import Operators
@@ -131,9 +132,9 @@ def run(
             flows,
             places,
             certificates,
+            GrantSettings(levels_epoch=declared.levels.epoch),
             keeper=HoldKeeper(declared, cluster) if holds_any(declared) else None,
             operators=operators,
-            levels_epoch=declared.levels.epoch,
         )
         stack.callback(running.close)
         log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})

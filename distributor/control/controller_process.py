@@ -96,7 +96,6 @@ class RunningController:
         grants: When grants move.
         keeper: Tells stores what to hold; closed with this. None where nothing is held.
         operators: What serves operators; None for nobody.
-        levels_epoch: Of the levels of the file.
 
     Raises:
         MisuseError: The cluster cannot be joined like this.
@@ -112,9 +111,7 @@ class RunningController:
         grants: GrantSettings | None = None,
         keeper: HoldKeeper | None = None,
         operators: Operators | None = None,
-        levels_epoch: int = 0,
     ) -> None:
-        self._levels_epoch = levels_epoch
         self._instance, self._flows, self._replicas = instance, flows, replicas
         self._certificates = certificates
         self._sessions, self._grants = SessionSettings(), grants or GrantSettings()
@@ -275,15 +272,7 @@ class RunningController:
         keeping = await self._hold_first(epoch)
         names = sorted(self._replicas)
         machine = GrantMachine(
-            epoch,
-            self._instance,
-            self._flows,
-            names,
-            kept,
-            self._grants,
-            now_ms(),
-            self._place,
-            self._levels_epoch,
+            epoch, self._instance, self._flows, names, kept, self._grants, now_ms(), self._place
         )
         self.epoch = epoch
         try:

@@ -82,11 +82,13 @@ class GrantSettings:
         gone_ms: So long after its connection has ended a replica is taken for gone.
         unseen_ms: So long a replica may take to be there when a controller begins.
         rest_ms: So long one that was stuck is given nothing new, while another one is there.
+        levels_epoch: Of the levels of the file: what was paused in another one is not.
     """
 
     gone_ms: int = 500
     unseen_ms: int = 3_000
     rest_ms: int = 30_000
+    levels_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,6 @@ class GrantMachine:
         settings: Times.
         now_ms: When it begins.
         place: Where operators reach it; kept, for those who ask another one.
-        levels_epoch: Of the levels of the file.
     """
 
     def __init__(
@@ -218,7 +219,6 @@ class GrantMachine:
         settings: GrantSettings,
         now_ms: int,
         place: str = "",
-        levels_epoch: int = 0,
     ) -> None:
         self._epoch, self._instance, self._place = epoch, instance, place
         self._settings = settings
@@ -234,8 +234,7 @@ class GrantMachine:
         self._begun: set[str] = set()
         """Replicas that are told what is wanted."""
         self._flows = (*flows,)
-        self._levels_epoch = levels_epoch
-        self._demands = kept.demands.lasting(levels_epoch)
+        self._demands = kept.demands.lasting(settings.levels_epoch)
         """What operators want; not kept yet where it is not what the stores have."""
         self._anew: set[LinkPlace] = set()
         """Links that are to begin anew, as their replicas may have left the target that is wanted;
@@ -273,7 +272,7 @@ class GrantMachine:
                 self._anew |= begun_anew(event.demand, self._flows)
                 self._asked.append(event.number)
             case DemandsFound():
-                self._demands = event.demands.lasting(self._levels_epoch)
+                self._demands = event.demands.lasting(self._settings.levels_epoch)
             case Woke():
                 pass
             case _:

@@ -59,9 +59,8 @@ class Office:
         self.windows = {}
         self.told = []
         self.turned = []
-        self.machine = GrantMachine(
-            epoch, INSTANCE, flows, replicas, kept, SETTINGS, now_ms, "", levels_epoch
-        )
+        settings = replace(SETTINGS, levels_epoch=levels_epoch)
+        self.machine = GrantMachine(epoch, INSTANCE, flows, replicas, kept, settings, now_ms)
         self._do(self.machine.begin())
 
     def _do(self, effects):
