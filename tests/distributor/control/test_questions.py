@@ -8,6 +8,7 @@ import pytest
 
 from dafka.model import Partition, PartitionShare
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.control.questions import (
@@ -21,6 +22,7 @@ from distributor.control.questions import (
 )
 from distributor.control.reports import FlowReport
 from distributor.control.wanted import flows_of
+from distributor.link.events import Hole
 from tests.support.control_commands import SETTINGS
 from topology import load
 from topology.model import Placement, Topics
@@ -114,6 +116,24 @@ def test_a_topic_is_explained():
         ("cluster-3", True, None, "no replica has said how far the target is: r1 has not said "
          "what it does"),
     ]  # fmt: skip
+
+
+def test_what_is_paused_or_passed_over_is_explained():
+    told = Told({1: (FlowStatus.WARM, ENDS), 2: (FlowStatus.WRITING, ENDS)})
+    here = known(r1=told)
+    flows = dict(here.wishes.flows)
+    holes = (Hole(ORDERS, 3, 9), Hole(INTERNAL, 0, 5))
+    flows[2] = replace(flows[2], flow=replace(flows[2].flow, passes=holes))
+    demands = Demands(paused=frozenset({1}))
+    here = KnownFlows(replace(here.wishes, flows=flows, demands=demands), {"r1": told})
+    assert here.state(1, flows[1]) == "paused by an operator"
+    rows = route_rows(FOUR, here, Asked({"orders": {ORDERS: 12, OTHER: 4}}))
+    assert [row.why for row in rows] == [
+        "paused by an operator",
+        "on its way; passes over 6 records that were not kept",
+    ]
+    (_, row) = route_rows(FOUR, here, Asked({"orders": {OTHER: 4}}))
+    assert row.why == "all is there"
 
 
 @pytest.mark.parametrize(
