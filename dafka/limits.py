@@ -272,6 +272,10 @@ class PeerBounds:
 
 PEER_BOUNDS = PeerBounds()
 
+HOLES_PASSED_MAX = 5_000
+"""Partitions of which links of a cluster pass over what their sources keep no more, as operators
+want it: controllers keep all of it in one record."""
+
 OPERATOR_CALLS_MAX = 64
 """Questions and commands of operators that a controller has open at a time; more are refused."""
 

@@ -24,9 +24,10 @@ ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 MANIFESTS = sorted(
     path
-    for path in (DEPLOY / "kubernetes").glob("*.yaml")
+    for path in DEPLOY.glob("kubernetes*/*.yaml")
     if path.name not in ("kustomization.yaml", "topology.yaml")
 )
+CONTROLLED = DEPLOY / "kubernetes-controlled"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 KUBERNETES = "1.31"
 BESIDE_PYTHON = str(Path(sys.executable).parent)
@@ -165,14 +166,74 @@ def test_kubernetes_takes_the_manifests(manifest):
         kubernetes_validate.validate(document, KUBERNETES, strict=True)
 
 
-def test_kustomize_finds_everything_it_names():
-    kustomization = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())
-    assert sorted(kustomization["resources"]) == [path.name for path in MANIFESTS]
+@pytest.mark.parametrize(("folder", "others"), [("", []), ("-controlled", ["../kubernetes"])])
+def test_kustomize_finds_everything_it_names(folder, others):
+    place = DEPLOY / f"kubernetes{folder}"
+    kustomization = yaml.safe_load((place / "kustomization.yaml").read_text())
+    mine = [path.name for path in MANIFESTS if path.parent == place]
+    assert sorted(kustomization["resources"]) == sorted([*mine, *others])
     for generator in kustomization["configMapGenerator"]:
-        assert all((DEPLOY / "kubernetes" / file).exists() for file in generator["files"])
+        assert all((place / file).exists() for file in generator["files"])
 
 
-@pytest.mark.parametrize("file", ["topology.yaml", "controlled.yaml", "kubernetes/topology.yaml"])
+def test_with_controllers_kubernetes_runs_what_the_topology_says_and_no_distributor():
+    made = [*yaml.safe_load_all(run("kubectl", "kustomize", str(CONTROLLED)))]
+    for document in made:
+        kubernetes_validate.validate(document, KUBERNETES, strict=True)
+    pods = {one["metadata"]["name"]: one for one in made if one["kind"] == "StatefulSet"}
+    started = {
+        name: [one["name"] for one in pod["spec"]["template"]["spec"]["containers"]]
+        for name, pod in pods.items()
+    }
+    replicas = {f"replica-{letter}": ["replica"] for letter in "abc"}
+    controllers = {f"controller-{letter}": ["controller"] for letter in "ab"}
+    clusters = {"cluster": ["tower", "store", "gateway"]}
+    assert started == clusters | replicas | controllers
+    (given,) = [one["data"] for one in made if one["kind"] == "ConfigMap"]
+    assert given["topology.yaml"] == (CONTROLLED / "topology.yaml").read_text()
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_pod_of_kubernetes_is_what_the_topology_says(number):
+    cluster = load(CONTROLLED / "topology.yaml").cluster(f"cluster-{number}")
+    replicas, controllers = [], []
+    for document in yaml.safe_load_all((CONTROLLED / "links.yaml").read_text()):
+        if document["kind"] != "StatefulSet":
+            continue
+        name = f"{document['metadata']['name']}-{number}"
+        pod = document["spec"]["template"]["spec"]
+        assert pod["subdomain"] == document["spec"]["serviceName"] == "links"
+        (container,) = pod["containers"]
+        words = [
+            word.replace("$(POD)", name).replace("$(NUMBER)", str(number))
+            for word in container["args"]
+        ]
+        told = dict(word.split("=", 1) for word in words if "=" in word)
+        assert told["--cluster"] == cluster.name
+        ports = {port["containerPort"] for port in container["ports"]}
+        if "replica" in words:
+            found = called_replica(cluster, told["--listen"], None, None)
+            replicas.append(found)
+        else:
+            found = called_controller(cluster, told["--metrics"], None)
+            controllers.append(found)
+        assert ports == {int(one.rpartition(":")[2]) for one in (found.listen, found.metrics)}
+        (probed,) = {
+            container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")
+        }
+        (metrics,) = [port for port in container["ports"] if port["name"] == probed]
+        assert found.metrics == f"{name}.links:{metrics['containerPort']}"
+    assert tuple(replicas) == cluster.replicas
+    assert tuple(controllers) == cluster.controllers
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("topology.yaml", "controlled.yaml"),
+        *("kubernetes/topology.yaml", "kubernetes-controlled/topology.yaml"),
+    ],
+)
 def test_the_topologies_may_be_used(file):
     assert len(plan(load(DEPLOY / file)).links) == 8
 
@@ -184,7 +245,8 @@ def commands():
         yield pytest.param(line.split(), id=unit.name)
     for name, service in yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].items():
         yield pytest.param(service["command"], id=f"compose-{name}")
-    for document in yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text()):
+    files = (DEPLOY / "kubernetes/clusters.yaml", CONTROLLED / "links.yaml")
+    for document in (one for file in files for one in yaml.safe_load_all(file.read_text())):
         if document["kind"] == "StatefulSet":
             for container in document["spec"]["template"]["spec"]["containers"]:
                 yield pytest.param(container["args"], id=f"kubernetes-{container['name']}")
@@ -258,18 +320,19 @@ def test_controllers_and_replicas_are_started_where_the_topology_has_them(number
     """Units and services say what the file does, on each of its hosts."""
     cluster = load(DEPLOY / "controlled.yaml").cluster(f"cluster-{number}")
     host = f"dafka-{number}b.example"
-    started = {
-        words.values[0][1]: " ".join(words.values[0]).replace("${DAFKA_HOST:?}", "${DAFKA_HOST}")
+    started = [
+        " ".join(words.values[0]).replace("${DAFKA_HOST:?}", "${DAFKA_HOST}")
         for words in commands()
-        if words.values[0][1] in ("replica", "controller")
-    }
-    assert started.keys() == {"replica", "controller"}
-    for text in started.values():
+        if words.values[0][1] in ("replica", "controller") and "kubernetes" not in words.id
+    ]
+    assert len(started) == 4, "units and services"
+    for text in started:
         told = text.replace("${DAFKA_HOST}", host).split()
         if told[1] == "replica":
             listen = told[told.index("--listen") + 1]
             assert called_replica(cluster, listen, None, None).metrics == f"{host}:9301"
         else:
             metrics = told[told.index("--metrics") + 1]
-            assert called_controller(cluster, metrics, None).metrics == f"{host}:9303"
+            found = called_controller(cluster, metrics, None)
+            assert (found.metrics, found.listen) == (f"{host}:9303", f"{host}:7501")
             assert len(called_replicas(cluster, {})) == 3

@@ -23,6 +23,7 @@ from distributor.cli.called import called_controller, called_replicas, cluster_o
 from distributor.cli.replica import FILE_BYTES_MAX, certificates_of, place_of
 from distributor.control.certificates import Certificates
 from distributor.control.controller_process import RunningController
+from distributor.control.grants import GrantSettings
 from distributor.control.hold_keeper import HoldKeeper, holds_any
 from distributor.control.messages import CreateInstance
 from distributor.control.operator_server import Operators
@@ -64,6 +65,9 @@ for look in (
     controller_asks.explain,
     controller_asks.retarget,
     controller_asks.failback,
+    controller_asks.pause,
+    controller_asks.unpause,
+    controller_asks.resume,
 ):
     controller.command()(look)
 
@@ -128,6 +132,7 @@ def run(
             flows,
             places,
             certificates,
+            GrantSettings(levels_epoch=declared.levels.epoch),
             keeper=HoldKeeper(declared, cluster) if holds_any(declared) else None,
             operators=operators,
         )

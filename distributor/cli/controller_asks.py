@@ -1,10 +1,10 @@
-"""`distributor controller wait`, `explain`, `retarget`, `failback`: asking and commanding one."""
+"""`distributor controller wait`, `explain`, `retarget`, `pause` and others: what asks one."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -14,6 +14,7 @@ from dafka.errors import QueryError
 from dafka.plural import counted
 from distributor.cli.replica import certificates_of, place_of
 from distributor.control.operator_client import OperatorClient
+from distributor.control.protocol import PassedOver
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow
 from distributor.errors import CommandError, PlanError
 from topology.model import ClusterSpec
@@ -28,6 +29,11 @@ from topology.output import (
     table,
 )
 from topology.terminal import complain, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
 
 Address = Annotated[
     str, typer.Argument(metavar="HOST:PORT", help="Where it serves operators, its --listen.")
@@ -189,6 +195,73 @@ def failback(
         tell_aimed(client.retarget(level, "", timeout), as_json=json_lines)
 
 
+def pause(
+    controller: Address,
+    level: Level,
+    json_lines: Json = False,
+    timeout: Timeout = 10.0,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Let links of its cluster send no records across a level, until `unpause`.
+
+    It is kept by the stores of the cluster before this ends, and heeded by controllers and replicas
+    that start later; in a file whose levels have another `epoch` it is over. Positions and schemas
+    go on. Other clusters pull across the level what this one does not bring (`repair_after_ms`):
+    to stop it, pause it at each of them. Exit code 1 if it is not done.
+
+    Example: distributor controller pause 127.0.0.1:7501 --level 3
+    """
+    with _client(controller, certificate, certificate_key, controller_ca) as client:
+        rows = client.pause(level, paused=True, timeout_s=timeout)
+    print_rows(rows, AIMED, "kept: links that pause", as_json=json_lines, lines=True)
+
+
+def unpause(
+    controller: Address,
+    level: Level,
+    json_lines: Json = False,
+    timeout: Timeout = 10.0,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Let links of its cluster send records across a level again: undoes `pause`.
+
+    Exit code 1 if it is not done.
+
+    Example: distributor controller unpause 127.0.0.1:7501 --level 3
+    """
+    with _client(controller, certificate, certificate_key, controller_ca) as client:
+        rows = client.pause(level, paused=False, timeout_s=timeout)
+    print_rows(rows, AIMED, "kept: links that go on", as_json=json_lines, lines=True)
+
+
+def resume(
+    controller: Address,
+    level: Level,
+    topic: Annotated[str, typer.Option(help="The topic of which partitions are overtaken.")],
+    json_lines: Json = False,
+    timeout: Timeout = 10.0,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
+    """Let links of its cluster go on with what retention has overtaken, behind the holes.
+
+    What the cluster keeps no more is passed over, for good: no other link brings it to the target
+    afterwards. Only the holes that there are now: what retention drops later is told again. It is
+    kept by the stores of the cluster before this ends. Exit code 1 if it is not done, 2 if nothing
+    of the topic is overtaken there.
+
+    Example: distributor controller resume 127.0.0.1:7501 --level 1 --topic orders
+    """
+    with _client(controller, certificate, certificate_key, controller_ca) as client:
+        passed = client.resume(level, topic, timeout)
+    tell_passed(f"level {level}", topic, passed, as_json=json_lines)
+
+
 def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[AimedLinkRow]:
     """Tell the first of a cluster's controllers that answers.
 
@@ -196,6 +269,54 @@ def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[Aimed
         PlanError: The file does not say where.
         QueryError, CommandError: None does it.
     """
+    return _of_controllers(cluster, lambda client: client.retarget(level, to, RETARGET_S))
+
+
+def pause_controlled(cluster: ClusterSpec, level: int) -> list[AimedLinkRow]:
+    """The same: have links of a level send nothing.
+
+    Raises:
+        PlanError: The file does not say where.
+        QueryError, CommandError: None does it.
+    """
+    return _of_controllers(
+        cluster, lambda client: client.pause(level, paused=True, timeout_s=RETARGET_S)
+    )
+
+
+def resume_controlled(cluster: ClusterSpec, level: int, topic: str) -> PassedOver:
+    """The same: have links of a level go on with a topic behind what their source keeps no more.
+
+    Raises:
+        PlanError: The file does not say where.
+        QueryError, CommandError: None does it.
+    """
+    return _of_controllers(cluster, lambda client: client.resume(level, topic, RETARGET_S))
+
+
+def tell_aimed(rows: list[AimedLinkRow], *, as_json: bool) -> None:
+    """Say where links aim from now on."""
+    print_rows(rows, AIMED, "kept: where links aim", as_json=as_json, lines=True)
+
+
+def tell_passed(place: str, topic: str, passed: PassedOver, *, as_json: bool) -> None:
+    """Say how much is passed over.
+
+    Args:
+        place: Which links go on.
+        topic: With which topic.
+        passed: How much that passes over at least.
+        as_json: Whether for scripts.
+    """
+    if as_json:
+        print_json({"partitions": passed.partitions, "records": passed.records})
+        return
+    what = f"{counted(passed.partitions, 'partition')} of {topic!r}"
+    gone = counted(passed.records, "record")
+    say(f"{place} goes on with {what}, without at least {gone}")
+
+
+def _of_controllers(cluster: ClusterSpec, ask: Callable[[OperatorClient], T]) -> T:
     places = [one.listen for one in cluster.controllers if one.listen]
     if not places:
         raise PlanError(
@@ -205,15 +326,10 @@ def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[Aimed
     for place in places:
         try:
             with OperatorClient(place) as client:
-                return client.retarget(level, to, RETARGET_S)
+                return ask(client)
         except QueryError as failure:
             failures.append(failure)
     raise failures[-1]
-
-
-def tell_aimed(rows: list[AimedLinkRow], *, as_json: bool) -> None:
-    """Say where links aim from now on."""
-    print_rows(rows, AIMED, "kept: where links aim", as_json=as_json, lines=True)
 
 
 def _client(

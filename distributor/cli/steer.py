@@ -12,12 +12,18 @@ from rich.console import Console
 from rich.text import Text
 
 from dafka.plural import counted
-from distributor.cli.controller_asks import retarget_controlled, tell_aimed
+from distributor.cli.controller_asks import (
+    pause_controlled,
+    resume_controlled,
+    retarget_controlled,
+    tell_aimed,
+    tell_passed,
+)
 from distributor.cli.options import DEFAULT_LOGS, File, Json
 from distributor.control.client import ControlClient
 from distributor.control.protocol import LinkRow
 from distributor.errors import CommandError, PlanError
-from distributor.local.processes import control_endpoints, refuse_controlled
+from distributor.local.processes import control_endpoints
 from distributor.operations.apply import Applying
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from topology.diff import Step
+    from topology.model import ClusterSpec
 
 RETARGET_S_MAX = 90.0
 """A barrier is given up after a minute; opening the next link takes seconds."""
@@ -86,9 +93,8 @@ def retarget(
 
     Example: distributor retarget F --cluster cluster-1 --level 3 --to cluster-4
     """
-    controllers = [one for one in load(file).clusters if one.name == cluster and one.controlled]
-    if controllers:
-        tell_aimed(retarget_controlled(controllers[0], level, to), as_json=json_lines)
+    if (controlled := _controlled(file, cluster)) is not None:
+        tell_aimed(retarget_controlled(controlled, level, to), as_json=json_lines)
         return
     with ControlClient(_endpoint(file, cluster, level)) as client:
         row = _retargeted(client, to)
@@ -132,16 +138,20 @@ def resume(
     afterwards. Targets behind this one have the hole, too: give the command for each link that
     stops. Exit code 1 if nothing of the topic is overtaken there.
 
+    Of a cluster with controllers the one in charge is told, on `listen` of the file, and keeps it:
+    `distributor controller resume` is the same with certificates. Exit code 2 if nothing is
+    overtaken there.
+
     Example: distributor resume F --cluster cluster-1 --level 1 --topic orders
     """
+    place = f"{cluster} level {level}"
+    if (controlled := _controlled(file, cluster)) is not None:
+        passed = resume_controlled(controlled, level, topic)
+        tell_passed(place, topic, passed, as_json=json_lines)
+        return
     with ControlClient(_endpoint(file, cluster, level)) as client:
         passed = client.resume(topic)
-    if json_lines:
-        print_json({"partitions": passed.partitions, "records": passed.records})
-    else:
-        what = f"{counted(passed.partitions, 'partition')} of {topic!r}"
-        gone = counted(passed.records, "record")
-        say(f"{cluster} level {level} goes on with {what}, without at least {gone}")
+    tell_passed(place, topic, passed, as_json=json_lines)
 
 
 def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
@@ -192,10 +202,14 @@ def _cost(loss: Loss) -> Iterator[str]:
         yield f"as far as the others know, {counts} are"
 
 
+def _controlled(file: Path, cluster: str) -> ClusterSpec | None:
+    """A cluster of a file, if controllers drive its links."""
+    found = [one for one in load(file).clusters if one.name == cluster and one.controlled]
+    return found[0] if found else None
+
+
 def _endpoint(file: Path, cluster: str, level: int) -> str:
     the_plan = plan(load(file))
-    named = [one.name for one in the_plan.topology.clusters if one.name == cluster]
-    refuse_controlled(the_plan.topology, named, f"command {cluster} level {level}")
     endpoints = _endpoints(the_plan)
     if (cluster, level) not in endpoints:
         known = ", ".join(f"{name} level {number}" for name, number in endpoints)
@@ -262,7 +276,7 @@ def apply(
 
     Example: distributor apply five.yaml
     """
-    applying = Applying(logs, file, retarget_controlled)
+    applying = Applying(logs, file, retarget_controlled, pause_controlled)
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.model import Partition, PartitionShare
-    from distributor.link.events import Stop
+    from distributor.link.events import Hole, Stop
     from distributor.link.progress import LinkProgress
     from distributor.link.target import TargetEvent
     from topology.model import Topology
@@ -66,6 +66,7 @@ class SteeredLink:
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         is_flow: Whether it is one of a replica: of records alone, and its progress is asked for.
         share: Which partitions it carries.
+        passes: Holes that it passes over.
     """
 
     def __init__(
@@ -77,12 +78,13 @@ class SteeredLink:
         permitted: bool = True,
         is_flow: bool = False,
         share: PartitionShare = WHOLE,
+        passes: Sequence[Hole] = (),
     ) -> None:
         self._topology = topology
         self._link = link
         self._permitted = permitted
         self._is_flow = is_flow
-        self._share = share
+        self._share, self._passes = share, passes
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
@@ -230,6 +232,7 @@ class SteeredLink:
             permitted=self._permitted,
             watched=self._is_flow,
             share=self._share,
+            passes=self._passes,
         )
 
 

@@ -128,16 +128,30 @@ class Link(_message.Message):
     def __init__(self, source: _Optional[str] = ..., level: _Optional[int] = ..., branch: _Optional[int] = ..., targets: _Optional[_Iterable[str]] = ..., beyond: _Optional[_Iterable[str]] = ..., span: _Optional[_Iterable[str]] = ..., topics: _Optional[str] = ...) -> None: ...
 
 class Flow(_message.Message):
-    __slots__ = ("link", "kind", "share", "shares")
+    __slots__ = ("link", "kind", "share", "shares", "passes")
     LINK_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
     SHARES_FIELD_NUMBER: _ClassVar[int]
+    PASSES_FIELD_NUMBER: _ClassVar[int]
     link: Link
     kind: FlowKind
     share: int
     shares: int
-    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., kind: _Optional[_Union[FlowKind, str]] = ..., share: _Optional[int] = ..., shares: _Optional[int] = ...) -> None: ...
+    passes: _containers.RepeatedCompositeFieldContainer[Hole]
+    def __init__(self, link: _Optional[_Union[Link, _Mapping]] = ..., kind: _Optional[_Union[FlowKind, str]] = ..., share: _Optional[int] = ..., shares: _Optional[int] = ..., passes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ...) -> None: ...
+
+class Hole(_message.Message):
+    __slots__ = ("topic", "address", "first", "end")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    topic: bytes
+    address: bytes
+    first: int
+    end: int
+    def __init__(self, topic: _Optional[bytes] = ..., address: _Optional[bytes] = ..., first: _Optional[int] = ..., end: _Optional[int] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("controller", "epoch", "oldest", "newest", "replica")
@@ -287,18 +301,36 @@ class Canceled(_message.Message):
     def __init__(self) -> None: ...
 
 class Wishes(_message.Message):
-    __slots__ = ("epoch", "version", "flows", "place", "aims")
+    __slots__ = ("epoch", "version", "flows", "place", "aims", "paused", "levels_epoch", "passed")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     PLACE_FIELD_NUMBER: _ClassVar[int]
     AIMS_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    LEVELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     version: int
     flows: _containers.RepeatedCompositeFieldContainer[Wished]
     place: str
     aims: _containers.RepeatedCompositeFieldContainer[Aim]
-    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ..., place: _Optional[str] = ..., aims: _Optional[_Iterable[_Union[Aim, _Mapping]]] = ...) -> None: ...
+    paused: _containers.RepeatedScalarFieldContainer[int]
+    levels_epoch: int
+    passed: _containers.RepeatedCompositeFieldContainer[LinkHoles]
+    def __init__(self, epoch: _Optional[int] = ..., version: _Optional[int] = ..., flows: _Optional[_Iterable[_Union[Wished, _Mapping]]] = ..., place: _Optional[str] = ..., aims: _Optional[_Iterable[_Union[Aim, _Mapping]]] = ..., paused: _Optional[_Iterable[int]] = ..., levels_epoch: _Optional[int] = ..., passed: _Optional[_Iterable[_Union[LinkHoles, _Mapping]]] = ...) -> None: ...
+
+class LinkHoles(_message.Message):
+    __slots__ = ("level", "branch", "topics", "holes")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    BRANCH_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    HOLES_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    branch: int
+    topics: str
+    holes: _containers.RepeatedCompositeFieldContainer[Hole]
+    def __init__(self, level: _Optional[int] = ..., branch: _Optional[int] = ..., topics: _Optional[str] = ..., holes: _Optional[_Iterable[_Union[Hole, _Mapping]]] = ...) -> None: ...
 
 class Aim(_message.Message):
     __slots__ = ("level", "branch", "topics", "target")

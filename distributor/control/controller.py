@@ -25,7 +25,7 @@ from distributor.control.events import (
     Writable,
 )
 from distributor.control.history import CommandHistory
-from distributor.control.liveness import Liveness
+from distributor.control.liveness import Deadline, Liveness
 from distributor.control.messages import (
     VERSIONS,
     Canceled,
@@ -91,7 +91,9 @@ class ControllerMachine:
         """What is wanted of the replica."""
         self._stream = 0
         self._due_ms = 0
-        """When to connect, or to give up on connecting."""
+        """When to connect."""
+        self._patience = Deadline(0)
+        """Until when the replica may take to be reached, and to agree."""
         self._retry_ms = RETRY_MS_MIN
         self._waiting: list[Command] = []
         """What is to be said in this session."""
@@ -138,7 +140,7 @@ class ControllerMachine:
             case ControllerState.ACTIVE:
                 return self._liveness.due_ms
             case _:
-                return self._due_ms
+                return self._patience.due_ms
 
     def check(self) -> None:
         """Assert that what is remembered and what waits is bounded."""
@@ -229,12 +231,12 @@ class ControllerMachine:
                     return []
                 self._lifecycle.become(ControllerState.CONNECTING)
                 self._stream += 1
-                self._due_ms = now_ms + self._settings.silence_ms
+                self._patience = Deadline(now_ms + self._settings.silence_ms)
                 return [OpenStream(self._stream)]
             case ControllerState.ACTIVE:
                 return self._look_after(now_ms)
             case _:
-                late = now_ms >= self._due_ms
+                late = self._patience.is_over(now_ms)
                 return self._end(SessionEnd.SILENT, now_ms) if late else []
 
     def _look_after(self, now_ms: int) -> list[ControllerEffect]:

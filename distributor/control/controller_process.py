@@ -21,21 +21,22 @@ from dafka.errors import BufferFullError, MisuseError, NotStoredError, QueryErro
 from dafka.process.clock import now_ms, wall_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
-from distributor.control.aims import objection
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demand_desk import DemandDesk
+from distributor.control.demands import objection
 from distributor.control.events import PeekAnswered, SessionSettings
 from distributor.control.grants import (
     NO_WISHES,
-    AimsFound,
     BeginReplica,
+    DemandAsked,
+    DemandKept,
+    DemandsFound,
     GrantMachine,
     GrantSettings,
     KeepWishes,
     ReplicaFound,
     ReplicaLost,
     TellReplica,
-    TurnAsked,
-    TurnKept,
     WishesKept,
     moved,
 )
@@ -45,7 +46,6 @@ from distributor.control.overview import flow_rows, replica_row
 from distributor.control.questions import KnownFlows
 from distributor.control.replica_client import ReplicaClient
 from distributor.control.seat import Seat
-from distributor.control.turn_desk import TurnDesk
 from distributor.control.wait_desk import WaitDesk
 from distributor.control.wish_log import WishLog
 from distributor.errors import CommandError, RefusedCommandError
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dafka.cluster import Cluster
-    from distributor.control.aims import LinkTurn
     from distributor.control.certificates import Certificates
+    from distributor.control.demands import Demand
     from distributor.control.events import Superseded
     from distributor.control.grants import GrantEffect, Wishes
     from distributor.control.hold_keeper import HoldKeeper
@@ -125,8 +125,8 @@ class RunningController:
         """Replicas whose sessions go on."""
         self._missed: set[str] = set()
         """Those that are known not to be there."""
-        self._happened: deque[ReplicaFound | ReplicaLost | TurnAsked] = deque()
-        self._turns = TurnDesk(lambda asked: self._happened.append(asked))
+        self._happened: deque[ReplicaFound | ReplicaLost | DemandAsked] = deque()
+        self._demands = DemandDesk(lambda asked: self._happened.append(asked))
         self._kept = NO_WISHES
         """What the stores keep, while it is in charge."""
         self._term: asyncio.Task[None] | None = None
@@ -319,21 +319,21 @@ class RunningController:
         """
         found = await self._answered(partial(self._log.read, machine.wishes.epoch))
         if (found.epoch, found.version) > (known.epoch, known.version):
-            await self._perform(machine, machine.handle(AimsFound(found.aims), now_ms()))
+            await self._perform(machine, machine.handle(DemandsFound(found.demands), now_ms()))
 
-    async def turn(self, turn: LinkTurn) -> None:
+    async def demand(self, demand: Demand) -> None:
         """See `AskedController`."""
-        if (complaint := objection(self._flows, turn)) is not None:
+        if (complaint := objection(self._flows, self._kept.demands, demand)) is not None:
             raise RefusedCommandError(complaint)
-        await self._turns.turn(turn)
+        await self._demands.demand(demand)
 
     async def _say_kept(self, epoch: int, number: int) -> None:
         """Tell an operator that what he wants is kept, if nobody else is in charge by now."""
         latest = await self._answered(self._log.read)
         if latest.epoch > epoch:
-            self._turns.leave()
+            self._demands.leave()
         else:
-            self._turns.kept(number)
+            self._demands.kept(number)
 
     def _tell(self) -> None:
         """Let metrics say how it is, when that is due."""
@@ -362,7 +362,7 @@ class RunningController:
                     self._clients[effect.replica].want(effect.command)
                     if isinstance(effect.command, CreateFlow | AllowCompaction):
                         changed.add(effect.replica)
-                case TurnKept():
+                case DemandKept():
                     self._tell_waits(changed)
                     await self._say_kept(machine.wishes.epoch, effect.number)
                 case _:
@@ -422,7 +422,7 @@ class RunningController:
 
     async def _hang_up(self) -> None:
         self.waits.leave()
-        self._turns.leave()
+        self._demands.leave()
         clients, self._clients = self._clients, {}
         self._active.clear()
         self._missed.clear()

@@ -148,7 +148,9 @@ def _records(
     topology: Topology, flow: Flow, begin: Callable[[], Running] | None, *, permitted: bool
 ) -> Work:
     share = PartitionShare(flow.share, flow.shares)
-    link = SteeredLink(topology, flow.link, permitted=permitted, is_flow=True, share=share)
+    link = SteeredLink(
+        topology, flow.link, permitted=permitted, is_flow=True, share=share, passes=flow.passes
+    )
     if begin is None:
         return link
     try:

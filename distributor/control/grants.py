@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, assert_never
 from dafka.model import Value, replace
 from dafka.protocol.events import Woke
 from dafka.protocol.machine import earliest
-from distributor.control.aims import aimed, place_of, turned, turning
+from distributor.control.aims import place_of
+from distributor.control.demands import Demands, begun_anew
 from distributor.control.events import SessionEnd
 from distributor.control.messages import (
     AllowCompaction,
@@ -28,7 +29,8 @@ from distributor.control.messages import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distributor.control.aims import LinkPlace, LinkTurn
+    from distributor.control.aims import LinkPlace
+    from distributor.control.demands import Demand
     from distributor.control.messages import CreateInstance, Flow, StateCommand
 
 NUMBERS = 1 << 20
@@ -57,14 +59,14 @@ class Wishes(Value, frozen=True):
         version: How many times it has changed its mind.
         flows: By number, in order.
         place: Where operators reach it, `HOST:PORT`; empty for nowhere.
-        aims: Where operators want links to aim.
+        demands: What operators want of links.
     """
 
     epoch: int
     version: int
     flows: Mapping[int, Wished]
     place: str = ""
-    aims: Mapping[LinkPlace, str] = {}
+    demands: Demands = Demands()
 
 
 NO_WISHES = Wishes(0, 0, {})
@@ -78,11 +80,13 @@ class GrantSettings(Value, frozen=True):
         gone_ms: So long after its connection has ended a replica is taken for gone.
         unseen_ms: So long a replica may take to be there when a controller begins.
         rest_ms: So long one that was stuck is given nothing new, while another one is there.
+        levels_epoch: Of the levels of the file: what was paused in another one is not.
     """
 
     gone_ms: int = 500
     unseen_ms: int = 3_000
     rest_ms: int = 30_000
+    levels_epoch: int = 0
 
 
 class ReplicaFound(Value, frozen=True):
@@ -108,25 +112,25 @@ class WishesKept(Value, frozen=True):
     """Event, answers `KeepWishes`: enough stores have them."""
 
 
-class TurnAsked(Value, frozen=True):
-    """Event: an operator wants links to aim elsewhere.
+class DemandAsked(Value, frozen=True):
+    """Event: an operator wants something of links.
 
     Attributes:
         number: Names the command; it does not come again.
-        turn: What is wanted; there is no objection to it.
+        demand: What is wanted; there is no objection to it.
     """
 
     number: int
-    turn: LinkTurn
+    demand: Demand
 
 
-class AimsFound(Value, frozen=True):
+class DemandsFound(Value, frozen=True):
     """Event: a controller before has had these kept, and that was not read in time."""
 
-    aims: Mapping[LinkPlace, str]
+    demands: Demands
 
 
-GrantEvent = ReplicaFound | ReplicaLost | WishesKept | TurnAsked | AimsFound | Woke
+GrantEvent = ReplicaFound | ReplicaLost | WishesKept | DemandAsked | DemandsFound | Woke
 
 
 class KeepWishes(Value, frozen=True):
@@ -149,13 +153,13 @@ class TellReplica(Value, frozen=True):
     command: StateCommand
 
 
-class TurnKept(Value, frozen=True):
+class DemandKept(Value, frozen=True):
     """Effect: what an operator wants is kept, if this controller is still in charge."""
 
     number: int
 
 
-GrantEffect = KeepWishes | BeginReplica | TellReplica | TurnKept
+GrantEffect = KeepWishes | BeginReplica | TellReplica | DemandKept
 
 
 def moved(before: Wishes, after: Wishes) -> Counter[tuple[str, str]]:
@@ -174,10 +178,10 @@ def _whole(flow: Flow) -> Flow:
     return replace(flow, share=0)
 
 
-def _turning(flow: Flow) -> Flow:
-    """What a flow is wherever it aims: its targets in one order."""
+def _undemanded(flow: Flow) -> Flow:
+    """What a flow is whatever operators want of its link: its targets are in one order."""
     targets = tuple(sorted(flow.link.targets))
-    return replace(flow, link=dataclasses.replace(flow.link, targets=targets))
+    return replace(flow, link=dataclasses.replace(flow.link, targets=targets), passes=())
 
 
 class GrantMachine:
@@ -219,14 +223,14 @@ class GrantMachine:
         self._begun: set[str] = set()
         """Replicas that are told what is wanted."""
         self._flows = (*flows,)
-        self._aims: Mapping[LinkPlace, str] = dict(kept.aims)
-        """Where links are to aim; not kept yet where it is not what the stores have."""
+        self._demands = kept.demands.lasting(settings.levels_epoch)
+        """What operators want; not kept yet where it is not what the stores have."""
         self._anew: set[LinkPlace] = set()
         """Links that are to begin anew, as their replicas may have left the target that is wanted;
         of what is wanted that is not kept yet."""
-        self._turns: list[int] = []
+        self._asked: list[int] = []
         """Commands that have been taken in since what is being kept."""
-        self._turns_kept: list[int] = []
+        self._asked_kept: list[int] = []
         """Those that are in it."""
         self._given = 0
         """How many numbers and epochs it has given."""
@@ -252,13 +256,12 @@ class GrantMachine:
                 self._lose(event, now_ms)
             case WishesKept():
                 effects = self._say()
-            case TurnAsked():
-                places = turning(self._flows, event.turn)
-                self._aims = turned(self._aims, places, event.turn.to)
-                self._anew |= places
-                self._turns.append(event.number)
-            case AimsFound():
-                self._aims = dict(event.aims)
+            case DemandAsked():
+                self._demands = self._demands.after(event.demand, self._flows)
+                self._anew |= begun_anew(event.demand, self._flows)
+                self._asked.append(event.number)
+            case DemandsFound():
+                self._demands = event.demands.lasting(self._settings.levels_epoch)
             case Woke():
                 pass
             case _:
@@ -267,7 +270,7 @@ class GrantMachine:
 
     def wakeup_ms(self) -> int | None:
         """When a replica that is not there is taken for gone, or one has rested."""
-        writers = {wished.writer for wished in self.wishes.flows.values()}
+        writers = {one.writer for one in self.wishes.flows.values() if not self._pauses(one)}
         needy = writers & {"", *self._gone_ms}
         if self._keeping or not needy or not self._there:
             return None
@@ -284,7 +287,8 @@ class GrantMachine:
         assert len(epochs) == len({*epochs})
         assert all(epochs)
         assert self._keeping == (self.kept != self.wishes)
-        assert self._keeping or not self._turns
+        assert self._keeping or not self._asked
+        assert not any(one.writer for one in self.wishes.flows.values() if self._pauses(one))
 
     def _beginning(self, kept: Wishes, replicas: Sequence[str]) -> Wishes:
         """What was wanted, without what is not any more, and with what is new."""
@@ -292,21 +296,28 @@ class GrantMachine:
             number: wished if wished.writer in replicas else Wished(wished.flow)
             for number, wished in kept.flows.items()
         }
-        return Wishes(self._epoch, 0, self._wanted(known), self._place, self._aims)
+        return Wishes(self._epoch, 0, self._wanted(known), self._place, self._demands)
 
     def _wanted(self, flows: Mapping[int, Wished]) -> dict[int, Wished]:
-        """What is wanted of these and what is new: a link that aims elsewhere keeps its writer."""
-        left = dict.fromkeys(aimed(one, self._aims) for one in self._flows)
-        writers = {_turning(wished.flow): wished.writer for wished in flows.values()}
+        """What is wanted of these and what is new, which keeps its writer; who pauses has none."""
+        left = dict.fromkeys(map(self._demands.shaped, self._flows))
+        writers = {_undemanded(wished.flow): wished.writer for wished in flows.values()}
         wanted: dict[int, Wished] = {}
         for number, wished in flows.items():
             if wished.flow in left and place_of(wished.flow.link) not in self._anew:
                 del left[wished.flow]
                 wanted[number] = wished
         for flow in left:
-            writer, number = writers.get(_turning(flow), ""), self._number()
+            writer, number = writers.get(_undemanded(flow), ""), self._number()
             wanted[number] = Wished(flow, writer, self._number() if writer else 0)
-        return wanted
+        return {
+            number: Wished(wished.flow) if self._demands.pauses(wished.flow) else wished
+            for number, wished in wanted.items()
+        }
+
+    def _pauses(self, wished: Wished) -> bool:
+        """Whether nobody may write a flow, by what is wanted."""
+        return self.wishes.demands.pauses(wished.flow)
 
     def _number(self) -> int:
         self._given += 1
@@ -323,20 +334,33 @@ class GrantMachine:
         self._gone_ms[lost.replica] = min(self._gone_ms.get(lost.replica, gone_ms), gone_ms)
 
     def _decide(self, now_ms: int) -> list[GrantEffect]:
-        """Give what nobody writes to somebody who is there."""
+        """Decide what is wanted now, if it is not what is being kept."""
         if self._keeping:
             return []
+        flows = dict(self.wishes.flows)
+        if self._anew or self._demands != self.wishes.demands:
+            flows = self._wanted(flows)
+            self._anew.clear()
+        flows = self._granted(flows, now_ms)
+        asked, self._asked = self._asked, []
+        if flows == self.wishes.flows and self._demands == self.wishes.demands:
+            return [DemandKept(number) for number in asked]
+        version = self.wishes.version + 1
+        self.wishes = replace(self.wishes, version=version, flows=flows, demands=self._demands)
+        self._keeping, self._asked_kept = True, asked
+        return [KeepWishes(self.wishes)]
+
+    def _granted(self, flows: dict[int, Wished], now_ms: int) -> dict[int, Wished]:
+        """Give what nobody writes to somebody who is there, but for what is paused."""
         self._rests_ms = {one: at for one, at in self._rests_ms.items() if now_ms < at}
         rested = self._there - self._rests_ms.keys()
         gone = {name for name, at_ms in self._gone_ms.items() if now_ms >= at_ms}
         spreads = not self._unseen or now_ms >= self._spread_ms
-        flows = dict(self.wishes.flows)
-        if self._anew or self._aims != self.wishes.aims:
-            flows = self._wanted(flows)
-            self._anew.clear()
         loads = Counter(wished.writer for wished in flows.values())
         siblings = Counter((wished.writer, _whole(wished.flow)) for wished in flows.values())
         for number, wished in flows.items():
+            if self._demands.pauses(wished.flow):
+                continue
             # Who rests is better than nobody, but not than another one who does.
             able = rested or (self._there if wished.writer not in self._rests_ms else set())
             if able and (wished.writer in gone or (not wished.writer and spreads)):
@@ -347,13 +371,7 @@ class GrantMachine:
                 loads[writer] += 1
                 siblings[writer, whole] += 1
                 flows[number] = replace(wished, writer=writer, epoch=self._number())
-        turns, self._turns = self._turns, []
-        if flows == self.wishes.flows and self._aims == self.wishes.aims:
-            return [TurnKept(number) for number in turns]
-        version = self.wishes.version + 1
-        self.wishes = replace(self.wishes, version=version, flows=flows, aims=self._aims)
-        self._keeping, self._turns_kept = True, turns
-        return [KeepWishes(self.wishes)]
+        return flows
 
     def _say(self) -> list[GrantEffect]:
         """Say what the stores have now: what is given, and to whom nothing is given any more."""
@@ -363,9 +381,12 @@ class GrantMachine:
         given: list[TellReplica] = []
         for number, wished in self.kept.flows.items():
             old = before.flows.get(number)
-            if wished.writer and wished != old:
+            if wished == old:
+                continue
+            if wished.writer:
                 given.append(TellReplica(wished.writer, AllowWrites(number, wished.epoch)))
-                stripped |= {old.writer} if old is not None and old.writer else set()
+            if old is not None and old.writer:
+                stripped.add(old.writer)
         fresh = (stripped & self._begun) | ({*self._gone_ms, *self._there} - self._begun)
         changes = self._changes(before)
         effects += [
@@ -374,9 +395,9 @@ class GrantMachine:
         for name in sorted(fresh):
             self._begun.add(name)
             effects.append(BeginReplica(name, self._window(name)))
-        turns, self._turns_kept = self._turns_kept, []
+        asked, self._asked_kept = self._asked_kept, []
         told = [one for one in given if one.replica not in fresh]
-        return [*effects, *told, *(TurnKept(number) for number in turns)]
+        return [*effects, *told, *(DemandKept(number) for number in asked)]
 
     def _changes(self, before: Wishes) -> list[StateCommand]:
         """What is said to all as other flows are wanted: what ends first."""

@@ -17,6 +17,32 @@ if TYPE_CHECKING:
 NO_PROGRESS = -1
 
 
+class Deadline:
+    """Until when something is waited for.
+
+    Who looks late, on a busy machine, may not have read yet what came in time: it is given up at
+    the second look, as much later as the first one was late. Who looks in time gives up at once.
+
+    Args:
+        due_ms: Until when.
+    """
+
+    def __init__(self, due_ms: int) -> None:
+        self.due_ms = due_ms
+        """When to look."""
+        self._looked = False
+
+    def is_over(self, now_ms: int) -> bool:
+        """Look whether it is to be given up."""
+        late_ms = now_ms - self.due_ms
+        if late_ms < 0:
+            return False
+        if late_ms == 0 or self._looked:
+            return True
+        self._looked, self.due_ms = True, now_ms + late_ms
+        return False
+
+
 class Liveness:
     """What a controller knows of that in one session.
 
@@ -30,6 +56,8 @@ class Liveness:
         self._asked = 0
         self._asked_ms = now_ms
         self._answered = True
+        self._silence = Deadline(now_ms + settings.silence_ms)
+        """Until when the ping that is under way may be answered."""
         self._ping_ms = now_ms
         self._progress = NO_PROGRESS
         self._moved_ms = now_ms
@@ -40,13 +68,14 @@ class Liveness:
         """When to look next."""
         if self._answered:
             return self._ping_ms
-        return self._asked_ms + self._settings.silence_ms
+        return self._silence.due_ms
 
     def ping(self, now_ms: int) -> Ping | None:
         """Return what to ask now, if anything; one ping is under way at a time."""
         if not self._answered or now_ms < self._ping_ms:
             return None
         self._asked, self._asked_ms, self._answered = self._asked + 1, now_ms, False
+        self._silence = Deadline(now_ms + self._settings.silence_ms)
         self._ping_ms = now_ms + self._settings.ping_ms
         return Ping(self._asked)
 
@@ -67,6 +96,6 @@ class Liveness:
 
     def end(self, now_ms: int) -> SessionEnd | None:
         """Return why the session is over, if it is."""
-        if not self._answered and now_ms >= self._asked_ms + self._settings.silence_ms:
+        if not self._answered and self._silence.is_over(now_ms):
             return SessionEnd.SILENT
         return SessionEnd.STALLED if self._stuck else None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from distributor.control.frontiers import Frontier
+    from distributor.link.events import Hole
     from topology.plan import Link
 
 VERSIONS = range(1, 2)
@@ -37,12 +38,14 @@ class Flow(Value, frozen=True):
         kind: What of it is copied.
         share: Which part of the ring of slots, counted from 0; see `dafka.model.PartitionShare`.
         shares: Of how many.
+        passes: What its source keeps no more and an operator wants passed over.
     """
 
     link: Link
     kind: FlowKind
     share: int = 0
     shares: int = 1
+    passes: tuple[Hole, ...] = ()
 
 
 class Hello(Value, frozen=True):

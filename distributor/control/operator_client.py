@@ -10,11 +10,14 @@ from dafka.errors import MisuseError, QueryError
 from dafka.limits import OPERATOR_MESSAGE_BYTES_MAX
 from distributor.control import operator_wire as wire
 from distributor.control.aims import LinkTurn
+from distributor.control.demands import LevelPause
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion, WaitQuestion
+from distributor.control.resuming import ResumeOrder
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
     from distributor.control.certificates import Certificates
+    from distributor.control.protocol import PassedOver
     from distributor.control.questions import AimedLinkRow, RouteRow, Waited
 
 ANSWER_S = 5.0
@@ -77,6 +80,38 @@ class OperatorClient:
         """
         asked = wire.encode_turn(LinkTurn(level, to))
         return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s))
+
+    def pause(self, level: int, *, paused: bool, timeout_s: float) -> list[AimedLinkRow]:
+        """Have links send nothing, or go on; return where they aim once that is kept.
+
+        Args:
+            level: Which they cross.
+            paused: Whether they are to send nothing.
+            timeout_s: How long that may take.
+
+        Raises:
+            MisuseError: There is none.
+            QueryError: No answer.
+            CommandError: It is not done, or that is not known; why.
+        """
+        asked = wire.encode_pause(LevelPause(level, paused))
+        return wire.decode_aimed(self._ask(wire.PAUSE, asked, timeout_s))
+
+    def resume(self, level: int, topic: str, timeout_s: float) -> PassedOver:
+        """Have links go on behind what their source keeps no more; how much that passes over.
+
+        Args:
+            level: Which they cross.
+            topic: Of which partitions are overtaken.
+            timeout_s: How long that may take.
+
+        Raises:
+            MisuseError: None is.
+            QueryError: No answer.
+            CommandError: It is not done, or that is not known; why.
+        """
+        asked = wire.encode_resume(ResumeOrder(level, topic))
+        return wire.decode_resumed(self._ask(wire.RESUME, asked, timeout_s))
 
     def close(self) -> None:
         """Hang up."""

@@ -25,6 +25,7 @@ from distributor.control.questions import (
     matching,
     route_rows,
 )
+from distributor.control.resuming import KeptRanges, hole_pass
 from distributor.errors import CommandError
 from distributor.survey import furthest
 from topology.copyflags import in_epoch
@@ -35,8 +36,11 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.query.client import StoreClient
     from distributor.control.aims import LinkTurn
+    from distributor.control.demands import Demand, LevelPause
     from distributor.control.operator_wire import RouteQuestion
+    from distributor.control.protocol import PassedOver
     from distributor.control.questions import AimedLinkRow, RouteRow
+    from distributor.control.resuming import ResumeOrder
     from distributor.control.wait_desk import WaitDesk
     from topology.model import ClusterSpec, Topology
 
@@ -70,12 +74,12 @@ class AskedController(Protocol):
     def known(self) -> KnownFlows | None:
         """What it knows; None while it is not in charge."""
 
-    async def turn(self, turn: LinkTurn) -> None:
-        """Have links aim elsewhere, and wait until that is kept.
+    async def demand(self, demand: Demand) -> None:
+        """Have something wanted of links, and wait until that is kept.
 
         Raises:
             RefusedCommandError: They cannot.
-            TurnLostError: Whether it is kept is not known.
+            DemandLostError: Whether it is kept is not known.
         """
 
     async def who(self) -> str:
@@ -139,15 +143,28 @@ class OperatorDesk:
                 )
         return route_rows(self._topology, await self._known(), Asked(topics, flags))
 
-    async def turned(self, turn: LinkTurn) -> list[AimedLinkRow]:
-        """Have links aim elsewhere; once that is kept, where they aim.
+    async def demanded(self, demand: LinkTurn | LevelPause) -> list[AimedLinkRow]:
+        """Have links aim elsewhere, pause or go on; once that is kept, where they aim.
 
         Raises:
-            NotInChargeError, RefusedCommandError, TurnLostError: It is not done.
+            NotInChargeError, RefusedCommandError, DemandLostError: It is not done.
         """
         await self._known()
-        await self._controller.turn(turn)
-        return aimed_rows(await self._known(), turn.level)
+        await self._controller.demand(demand)
+        return aimed_rows(await self._known(), demand.level)
+
+    async def resumed(self, asked: ResumeOrder) -> PassedOver:
+        """Have links go on behind what the cluster keeps no more; once kept, how much it is.
+
+        Raises:
+            NotInChargeError, RefusedCommandError, DemandLostError: It is not done.
+            QueryError: No store of the cluster answers.
+        """
+        await self._known()
+        kept = await self._looked(partial(_kept, self._cluster, asked.topic))
+        demand, passed = hole_pass(self._topology, await self._known(), asked, kept)
+        await self._controller.demand(demand)
+        return passed
 
     def close(self) -> None:
         """Ask no store any more."""
@@ -171,6 +188,15 @@ def _ends(cluster: ClusterSpec) -> dict[Partition, int]:
         raise QueryError(f"no store of {cluster.name} answers: {answers.failure}")
     given = answers.given.values()
     return furthest({one: kept.stop for one, kept in ranges.items()} for ranges in given)
+
+
+def _kept(cluster: ClusterSpec, topic: str) -> KeptRanges:
+    """What the stores keep of a topic, as far as they answer."""
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        answers = stores.all(lambda store: store.ranges(topic))
+    if not answers.given:
+        raise QueryError(f"no store of {cluster.name} answers: {answers.failure}")
+    return KeptRanges((*answers.given.values(),), whole=not answers.failures)
 
 
 def _flags(cluster: ClusterSpec, partition: Partition, sequence: int, epoch: int) -> int | None:

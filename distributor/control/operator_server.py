@@ -17,8 +17,8 @@ from dafka.process.roles import roles_in
 from dafka.transport.binding import EVERY_HOST
 from distributor.control import operator_wire as wire
 from distributor.control.certificates import bind
+from distributor.control.demand_desk import DemandLostError
 from distributor.control.operator_desk import NotInChargeError, OperatorDesk
-from distributor.control.turn_desk import TurnLostError
 from distributor.control.wait_desk import WaitFailedError
 from distributor.control.wire_values import NotUnderstoodError
 from distributor.errors import RefusedCommandError
@@ -97,6 +97,8 @@ class OperatorServer:
             wire.WAIT: self._call(self._wait, LOOKING),
             wire.EXPLAIN: self._call(self._explain, LOOKING),
             wire.RETARGET: self._call(self._retarget, COMMANDING),
+            wire.PAUSE: self._call(self._pause, COMMANDING),
+            wire.RESUME: self._call(self._resume, COMMANDING),
         }
         handlers = {name: grpc.unary_unary_rpc_method_handler(call) for name, call in calls.items()}
         server.add_generic_rpc_handlers(
@@ -132,7 +134,7 @@ class OperatorServer:
             except WaitFailedError as error:
                 busy, gone = grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED
                 code, said = busy if error.busy else gone, str(error)
-            except TurnLostError as error:
+            except DemandLostError as error:
                 code, said = grpc.StatusCode.ABORTED, str(error)
             except RefusedCommandError as error:
                 code, said = grpc.StatusCode.OUT_OF_RANGE, str(error)
@@ -153,7 +155,13 @@ class OperatorServer:
         return wire.encode_routes(await self._desk.routes(wire.decode_route(octets)))
 
     async def _retarget(self, octets: bytes, _asker: str) -> bytes:
-        return wire.encode_aimed(await self._desk.turned(wire.decode_turn(octets)))
+        return wire.encode_aimed(await self._desk.demanded(wire.decode_turn(octets)))
+
+    async def _pause(self, octets: bytes, _asker: str) -> bytes:
+        return wire.encode_aimed(await self._desk.demanded(wire.decode_pause(octets)))
+
+    async def _resume(self, octets: bytes, _asker: str) -> bytes:
+        return wire.encode_resumed(await self._desk.resumed(wire.decode_resume(octets)))
 
 
 def _asker(peer: str) -> str:

@@ -13,7 +13,10 @@ from google.protobuf.message import DecodeError, Message
 from dafka.wire.primitives import octets_of, text
 from distributor.control import operators_pb2 as pb
 from distributor.control.aims import LinkTurn
+from distributor.control.demands import LevelPause
+from distributor.control.protocol import PassedOver
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
+from distributor.control.resuming import ResumeOrder
 from distributor.control.wire_values import NotUnderstoodError
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ M = TypeVar("M", bound=Message)
 SERVICE = pb.DESCRIPTOR.services_by_name["Controller"].full_name
 """What a controller serves."""
 
-WAIT, EXPLAIN, RETARGET = "Wait", "Explain", "Retarget"
+WAIT, EXPLAIN, RETARGET, PAUSE, RESUME = "Wait", "Explain", "Retarget", "Pause", "Resume"
 """Its calls."""
 
 IN_CHARGE_KEY = "dafka-controller-in-charge"
@@ -182,6 +185,52 @@ def decode_turn(octets: bytes) -> LinkTurn:
     """
     asked = _parsed(pb.RetargetRequest(), octets)
     return LinkTurn(asked.level, asked.to)
+
+
+def encode_pause(pause: LevelPause) -> bytes:
+    """Return a command as it is sent."""
+    return pb.PauseRequest(level=pause.level, paused=pause.paused).SerializeToString()
+
+
+def decode_pause(octets: bytes) -> LevelPause:
+    """Return a command that came.
+
+    Raises:
+        NotUnderstoodError: It is none.
+    """
+    asked = _parsed(pb.PauseRequest(), octets)
+    return LevelPause(asked.level, asked.paused)
+
+
+def encode_resume(asked: ResumeOrder) -> bytes:
+    """Return a command as it is sent."""
+    return pb.ResumeRequest(level=asked.level, topic=octets_of(asked.topic)).SerializeToString()
+
+
+def decode_resume(octets: bytes) -> ResumeOrder:
+    """Return a command that came.
+
+    Raises:
+        NotUnderstoodError: It is none.
+    """
+    asked = _parsed(pb.ResumeRequest(), octets)
+    return ResumeOrder(asked.level, text(asked.topic))
+
+
+def encode_resumed(passed: PassedOver) -> bytes:
+    """Return an answer as it is sent."""
+    answer = pb.ResumeAnswer(partitions=passed.partitions, records=passed.records)
+    return answer.SerializeToString()
+
+
+def decode_resumed(octets: bytes) -> PassedOver:
+    """Return an answer that came.
+
+    Raises:
+        NotUnderstoodError: It is none.
+    """
+    answer = _parsed(pb.ResumeAnswer(), octets)
+    return PassedOver(answer.partitions, answer.records)
 
 
 def encode_aimed(rows: Iterable[AimedLinkRow]) -> bytes:

@@ -101,3 +101,27 @@ class AimedLink(_message.Message):
     level: int
     topics: str
     def __init__(self, target: _Optional[str] = ..., level: _Optional[int] = ..., topics: _Optional[str] = ...) -> None: ...
+
+class PauseRequest(_message.Message):
+    __slots__ = ("level", "paused")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    PAUSED_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    paused: bool
+    def __init__(self, level: _Optional[int] = ..., paused: _Optional[bool] = ...) -> None: ...
+
+class ResumeRequest(_message.Message):
+    __slots__ = ("level", "topic")
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    level: int
+    topic: bytes
+    def __init__(self, level: _Optional[int] = ..., topic: _Optional[bytes] = ...) -> None: ...
+
+class ResumeAnswer(_message.Message):
+    __slots__ = ("partitions", "records")
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    partitions: int
+    records: int
+    def __init__(self, partitions: _Optional[int] = ..., records: _Optional[int] = ...) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dafka.plural import counted
 from distributor.control.controller import ControllerState
 from distributor.control.messages import FlowStatus
 
@@ -12,8 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from distributor.control.controller import ControllerMachine
+    from distributor.control.demands import Demands
     from distributor.control.grants import Wishes
+    from distributor.control.messages import Flow
     from distributor.control.reports import FlowReport
+
+
+PAUSED = "paused by an operator"
+"""What is said of a flow that nobody may write for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,8 @@ class ControlledFlowRow:
         epoch: Under which.
         state: What the writer says that it does; empty if it has not said.
         ready: How many others could write at once.
-        why: Why the writer has failed, or does not write, as it says.
+        why: That an operator has paused it; why the writer has failed, or does not write, as it
+            says; and in how many partitions an operator lets it pass over a hole.
     """
 
     flow: int
@@ -87,8 +95,17 @@ def flow_rows(
             epoch=wished.epoch,
             state=writer.status.value if writer is not None and writer.status is not None else "",
             ready=sum(one is not None and one.status is FlowStatus.WARM for one in said.values()),
-            why="" if writer is None else writer.reason,
+            why=_why(wishes.demands, wished.flow, "" if writer is None else writer.reason),
         )
+
+
+def _why(demands: Demands, flow: Flow, reason: str) -> str:
+    """What is to be said of a flow beside its state."""
+    told = [PAUSED] if demands.pauses(flow) else []
+    told += [reason] if reason else []
+    if flow.passes:
+        told.append(f"passes over holes in {counted(len(flow.passes), 'partition')}")
+    return "; ".join(told)
 
 
 def replica_row(name: str, machine: ControllerMachine, last_end: str) -> DrivenReplicaRow:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from dafka.limits import PARTITIONS_MAX
 from dafka.model import Partition, PartitionShare, Value
+from dafka.plural import counted
 from distributor.control.frontiers import joined
 from distributor.control.messages import FlowKind, FlowStatus
-from distributor.control.overview import reports_of
+from distributor.control.overview import PAUSED, reports_of
 from topology.copyflags import format_flags, levels_of, should_forward
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ class KnownFlows:
 
     def state(self, flow: int, wished: Wished) -> str:
         """What the writer of a flow does, for people."""
+        if self.wishes.demands.pauses(wished.flow):
+            return PAUSED
         machine = self._machines.get(wished.writer)
         report = None if machine is None else reports_of(machine).get(flow)
         if not wished.writer:
@@ -229,6 +232,7 @@ def route_rows(topology: Topology, known: KnownFlows, asked: Asked) -> list[Rout
             link, state = wished.flow.link, known.state(number, wished)
             kept_out = _kept_out(topology, wished.flow, topic, asked.flags)
             lacks = None if kept_out else known.lacks(number, mine)
+            why = kept_out or _on_its_way(lacks, len(mine), state) + _passed(wished.flow, mine)
             rows.append(
                 RouteRow(
                     topic=topic,
@@ -241,7 +245,7 @@ def route_rows(topology: Topology, known: KnownFlows, asked: Asked) -> list[Rout
                     state=state,
                     carried=not kept_out,
                     lacks=lacks,
-                    why=kept_out or _on_its_way(lacks, len(mine), state),
+                    why=why,
                 )
             )
     return rows
@@ -268,6 +272,13 @@ def _on_its_way(lacks: int | None, partitions: int, state: str) -> str:
     if lacks is None:
         return f"no replica has said how far the target is: {state}"
     return "on its way" if state == FlowStatus.WRITING.value else state
+
+
+def _passed(flow: Flow, partitions: Iterable[Partition]) -> str:
+    """That records are not copied as an operator lets their hole be passed over, if it is so."""
+    asked = frozenset(partitions)
+    records = sum(hole.end - hole.first for hole in flow.passes if hole.partition in asked)
+    return f"; passes over {counted(records, 'record')} that were not kept" if records else ""
 
 
 def _carries(topology: Topology, flow: Flow) -> Callable[[Partition], bool]:

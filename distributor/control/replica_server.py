@@ -39,6 +39,7 @@ from distributor.control.events import (
     Writable,
 )
 from distributor.control.flow_thread import FlowThreads
+from distributor.control.messages import Ping
 from distributor.control.meter import ReplicaMeter
 from distributor.control.replica import ReplicaMachine
 from distributor.control.wire import END_KEY, EPOCH_KEY, STREAM_OPTIONS
@@ -202,10 +203,13 @@ class ReplicaServer:
             self._loop.call_soon_threadsafe(self._handle, event)
 
     def _look_at_flows(self) -> None:
+        self._notice_turns()
+        self._meter.tell(self._machine)
+
+    def _notice_turns(self) -> None:
         if self._flows.turned_since(self._turned_ms):
             self._turned_ms = now_ms()
             self._handle(FlowsTurned())
-        self._meter.tell(self._machine)
 
     def _handle(self, event: ReplicaEvent) -> None:
         """Let the machine take an event in; what must not be ends the process."""
@@ -288,6 +292,8 @@ class ReplicaServer:
         with suppress(grpc.RpcError, asyncio.CancelledError):
             while (commands := await context.read()) is not grpc.aio.EOF:
                 for command in commands:
+                    if isinstance(command, Ping):
+                        self._notice_turns()  # on a busy machine the last look is long ago
                     self._handle(CommandCame(number, command))
 
     async def _write(self, number: int, stream: _Stream, context: grpc.aio.ServicerContext) -> None:

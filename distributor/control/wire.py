@@ -15,6 +15,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from dafka.limits import CONTROL_MESSAGE_BYTES_MAX
 from distributor.control import control_pb2 as pb
 from distributor.control.aims import LinkPlace
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
@@ -48,6 +49,8 @@ from distributor.control.wire_values import (
     flow_of,
     frontier_message,
     frontier_of,
+    hole_message,
+    holes_of,
 )
 
 if TYPE_CHECKING:
@@ -136,12 +139,29 @@ def encode_wishes(wishes: Wishes) -> bytes:
         )
         for number, wished in wishes.flows.items()
     ]
+    demands = wishes.demands
     aims = [
         pb.Aim(level=link.level, branch=link.branch, topics=link.topics, target=target)
-        for link, target in wishes.aims.items()
+        for link, target in demands.aims.items()
+    ]
+    passed = [
+        pb.LinkHoles(
+            level=link.level,
+            branch=link.branch,
+            topics=link.topics,
+            holes=map(hole_message, holes),
+        )
+        for link, holes in demands.passed.items()
     ]
     kept = pb.Wishes(
-        epoch=wishes.epoch, version=wishes.version, flows=flows, place=wishes.place, aims=aims
+        epoch=wishes.epoch,
+        version=wishes.version,
+        flows=flows,
+        place=wishes.place,
+        aims=aims,
+        paused=sorted(demands.paused),
+        levels_epoch=demands.levels_epoch,
+        passed=passed,
     )
     return kept.SerializeToString()
 
@@ -154,10 +174,19 @@ def decode_wishes(octets: bytes) -> Wishes | None:
             one.number: Wished(flow_of(one.flow), one.writer, one.epoch)
             for one in sorted(message.flows, key=lambda one: one.number)
         }
+        demands = _demands(message)
     except (DecodeError, NotUnderstoodError):
         return None
+    return Wishes(message.epoch, message.version, flows, message.place, demands)
+
+
+def _demands(message: pb.Wishes) -> Demands:
+    """What operators want, of what a controller has kept."""
+    passed = {
+        LinkPlace(one.level, one.branch, one.topics): holes_of(one.holes) for one in message.passed
+    }
     aims = {LinkPlace(one.level, one.branch, one.topics): one.target for one in message.aims}
-    return Wishes(message.epoch, message.version, flows, message.place, aims)
+    return Demands(aims, frozenset(message.paused), message.levels_epoch, passed)
 
 
 _P = TypeVar("_P", pb.Command, pb.Response)

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.limits import ADDRESS_BYTES_MAX, PARTITIONS_MAX, TOPIC_BYTES_MAX
+from dafka.limits import (
+    ADDRESS_BYTES_MAX,
+    HOLES_PASSED_MAX,
+    PARTITIONS_MAX,
+    TOPIC_BYTES_MAX,
+)
 from dafka.model import SLOTS, Partition
 from dafka.wire.primitives import octets_of, text
 from distributor.control import control_pb2 as pb
 from distributor.control.messages import Flow, FlowKind
+from distributor.link.events import Hole
 from topology.model import ClusterName
 from topology.plan import Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from distributor.control.frontiers import Frontier
 
@@ -49,7 +55,19 @@ def flow_message(flow: Flow) -> pb.Flow:
         span=flow.link.span,
         topics=flow.link.topics,
     )
-    return pb.Flow(link=link, kind=_KINDS[flow.kind], share=flow.share, shares=flow.shares)
+    return pb.Flow(
+        link=link,
+        kind=_KINDS[flow.kind],
+        share=flow.share,
+        shares=flow.shares,
+        passes=map(hole_message, flow.passes),
+    )
+
+
+def hole_message(hole: Hole) -> pb.Hole:
+    """Return a hole as a message."""
+    topic, address = map(octets_of, hole.partition)
+    return pb.Hole(topic=topic, address=address, first=hole.first, end=hole.end)
 
 
 def frontier_of(message: pb.Frontier) -> dict[Partition, int]:
@@ -66,6 +84,25 @@ def frontier_of(message: pb.Frontier) -> dict[Partition, int]:
         for one in of_topic.ends:
             frontier[Partition(topic, _name(one.address, ADDRESS_BYTES_MAX))] = one.end
     return frontier
+
+
+def holes_of(messages: Collection[pb.Hole]) -> tuple[Hole, ...]:
+    """Return the holes of messages.
+
+    Raises:
+        NotUnderstoodError: They are none, or too many.
+    """
+    if len(messages) > HOLES_PASSED_MAX:
+        raise NotUnderstoodError(f"{len(messages)} holes")
+    return (*map(_hole, messages),)
+
+
+def _hole(message: pb.Hole) -> Hole:
+    if message.first >= message.end:
+        raise NotUnderstoodError(f"a hole from {message.first} to {message.end}")
+    topic = _name(message.topic, TOPIC_BYTES_MAX)
+    partition = Partition(topic, _name(message.address, ADDRESS_BYTES_MAX))
+    return Hole(partition, message.first, message.end)
 
 
 def _name(octets: bytes, most: int) -> str:
@@ -96,7 +133,8 @@ def flow_of(message: pb.Flow) -> Flow:
         span=_clusters(message.link.span),
         topics=message.link.topics,
     )
-    return Flow(link, kinds[message.kind], message.share, message.shares)
+    passes = holes_of(message.passes)
+    return Flow(link, kinds[message.kind], message.share, message.shares, passes)
 
 
 def _clusters(names: Iterable[str]) -> tuple[ClusterName, ...]:

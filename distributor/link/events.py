@@ -56,6 +56,24 @@ class Stop(NamedTuple):
     unsure: bool = False
 
 
+class Hole(NamedTuple):
+    """What the source of a link keeps no more, which somebody wants passed over.
+
+    Attributes:
+        partition: Of which.
+        first: The first sequence that is missing at the target.
+        end: The sequence after the last one that is: from where the source keeps it.
+    """
+
+    partition: Partition
+    first: int
+    end: int
+
+    def has(self, first: int, end: int) -> bool:
+        """Whether all that is missing was known to be."""
+        return self.first <= first and end <= self.end
+
+
 REFUSED_REST_MS = 10_000
 """When a partition that was refused is tried again, at first."""
 

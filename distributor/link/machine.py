@@ -13,7 +13,7 @@ is the link's bound. Source: Axual distribution model, "Copy flags and algorithm
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
+    from distributor.link.events import Hole
     from distributor.link.progress import LinkProgress
 
 ASK_AGAIN_MS = 500
@@ -109,6 +110,7 @@ class LinkSettings:
         bytes_per_s: How much it may send; None for as much as there is.
         records_per_s: The same.
         skips: Whether a topic goes on by itself behind what the source keeps no more.
+        passes: Holes that are passed over, of each partition one; what is more is not.
         forget_after_ms: How long a partition has to stand still that the source lists no more, as
             nothing of it is kept, before the link forgets it.
     """
@@ -118,6 +120,7 @@ class LinkSettings:
     bytes_per_s: int | None = None
     records_per_s: int | None = None
     skips: Callable[[str], bool] = no_topic
+    passes: Mapping[Partition, Hole] = field(default_factory=dict)
     forget_after_ms: int = 600_000
 
 
@@ -440,7 +443,9 @@ class LinkMachine:
         gets there.
         """
         partition = lost.partition
-        by_hand = partition in self._passing
+        hole = self._settings.passes.get(partition)
+        known = hole is not None and hole.has(lost.start, lost.end)
+        by_hand = known or partition in self._passing
         unsure = not by_hand and self._begins.get(partition, 0) <= lost.start
         skips = by_hand or self._settings.skips(partition.topic)
         holds = bool(self._comparison.end(partition)) and partition not in self._empty

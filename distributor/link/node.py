@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.transport.sockets import Pollable
+    from distributor.link.events import Hole
     from topology.model import Topology
     from topology.plan import Link, Plan
 
@@ -81,6 +82,7 @@ class LinkNode:
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         watched: Whether somebody asks for its `progress`.
         share: Which partitions it carries; it may send as large a part of what the link may.
+        passes: Holes that it passes over.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class LinkNode:
         permitted: bool = True,
         watched: bool = False,
         share: PartitionShare = WHOLE,
+        passes: Iterable[Hole] = (),
     ) -> None:
         source = topology.cluster(link.source)
         target = topology.cluster(aim or link.target)
@@ -104,6 +107,7 @@ class LinkNode:
             bytes_per_s=part_of(bounds.bytes_per_s, share),
             records_per_s=part_of(bounds.records_per_s, share),
             skips=bounds.skips,
+            passes={hole.partition: hole for hole in passes},
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}

@@ -320,26 +320,6 @@ def control_endpoint(topology: Topology, cluster: str, level: int) -> str:
     return f"ipc://{topology.control.socket_path(cluster, level)}"
 
 
-def refuse_controlled(topology: Topology, names: Iterable[str], what: str) -> None:
-    """Make sure that the links of some clusters take commands.
-
-    Args:
-        topology: Where they are declared.
-        names: Of the clusters.
-        what: What would be commanded, for people.
-
-    Raises:
-        PlanError: Replicas run them.
-    """
-    for name in names:
-        if topology.cluster(name).controlled:
-            raise PlanError(
-                f"cannot {what}: records of {name} are copied by replicas, which do not take this "
-                "command yet. Their links leave a silent target by themselves, distributor "
-                "controller retarget lets them serve another; other topologies are run from a file"
-            )
-
-
 def _name(distributor: Distributor) -> str:
     return f"{distributor.cluster}-level-{distributor.level}"
 

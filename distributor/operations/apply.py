@@ -22,22 +22,24 @@ from dafka.query.cluster_client import ClusterClient
 from dafka.storage.lmdb_log import LmdbLog
 from distributor.control.client import ControlClient
 from distributor.errors import CommandError, PlanError
+from distributor.link.node import carried_by
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
-from distributor.local.processes import control_endpoints, refuse_controlled
-from distributor.operations.replicas import ask_replicas
+from distributor.local.processes import control_endpoints
+from distributor.operations.replicas import ask_replicas, unpaused
 from distributor.survey import furthest, lacking, record_at, survey
 from topology.diff import Action, Change, Step, diff
 from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from dafka.model import Partition
     from dafka.process.clock import Clock
     from distributor.control.protocol import LinkRow
     from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
+    from topology.plan import Link
 
 QUIET_S = 3.0
 """How long no producer may publish on a cluster to be taken for silent."""
@@ -53,6 +55,7 @@ class Applying:
         logs: Of the `distributor up` that runs.
         file: What is to run.
         turn: Lets the controller in charge of a cluster aim its links of a level at a target.
+        pause: Lets it pause them.
         clock: Says how long no producer has published.
 
     Raises:
@@ -65,9 +68,10 @@ class Applying:
         logs: Path,
         file: Path,
         turn: Callable[[ClusterSpec, int, str], object],
+        pause: Callable[[ClusterSpec, int], object],
         clock: Clock = CLOCK,
     ) -> None:
-        self._seconds, self._turn = clock.seconds, turn
+        self._seconds, self._turn, self._pause = clock.seconds, turn, pause
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
@@ -88,18 +92,15 @@ class Applying:
         self.change: Change = diff(old, new)
         self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
         self._plans = {False: plan(old), True: plan(new)}
-        for step in self.change.before:
-            if step.action is Action.HOLD:
-                names = [
-                    link.source
-                    for link in self._plans[False].links
-                    if link.level == step.level and step.cluster in ("", link.source)
-                ]
-                refuse_controlled(old, names, f"take the step {step.text!r}")
+        _refuse_deaf(self._plans[False], self.change.before)
         self._switched = switched
         self._paused: set[str] = set()
         self._turned: set[Step] = set()
         """What controllers have been told to aim elsewhere."""
+        self._told_to_pause: set[tuple[str, int]] = set()
+        """Clusters whose controllers have been told to pause which level."""
+        self._sent: dict[Link, dict[Partition, int]] = {}
+        """What there was behind links when they were paused."""
         self._due: dict[Step, dict[Partition, int]] = {}
         self._quiet: tuple[dict[Partition, int], float] | None = None
 
@@ -115,7 +116,7 @@ class Applying:
             case Action.SILENCE:
                 return self._silence(step)
             case Action.HOLD:
-                return self._hold(step.level)
+                return self._pause_controlled(step.level) or self._hold(step.level)
             case Action.SWITCH:
                 return self._switch()
             case Action.DRAIN:
@@ -181,7 +182,46 @@ class Applying:
                 client.retarget(step.to)
         return "; ".join(row.waits_for or f"{row.target} to be left" for row in waiting)
 
+    def _pause_controlled(self, level: int) -> str:
+        """Have links paused that replicas run; wait until what they sent is everywhere behind them.
+
+        It stays so until the file is switched, in which levels have another epoch.
+        """
+        clusters = self._topology.clusters
+        controlled = {one.name: one for one in clusters if one.controlled}
+        links = [one for one in self._plan.links if one.level == level and one.source in controlled]
+        for name in dict.fromkeys(link.source for link in links):
+            if (name, level) not in self._told_to_pause:
+                try:
+                    self._pause(controlled[name], level)
+                except QueryError as error:
+                    return str(error)
+                self._told_to_pause.add((name, level))
+        waiting = unpaused(self._plan, level)
+        if waiting or not links:
+            return next(iter(waiting), "")
+        holdings = {one.cluster: one for one in survey(self._topology)}
+        for link in links:
+            beyond = [holdings[name] for name in link.beyond]
+            if lacks := self._not_beyond(link, beyond):
+                return lacks
+        return ""
+
+    def _not_beyond(self, link: Link, beyond: list[Holding]) -> str:
+        """Which of the clusters behind a link lacks something that one of them had."""
+        silent = [one.cluster for one in beyond if one.store is None]
+        if silent:
+            return f"{', '.join(silent)} to answer"
+        if link not in self._sent:
+            carries = carried_by(self._topology, link)
+            there = furthest(one.heads for one in beyond)
+            self._sent[link] = {one: head for one, head in there.items() if carries(one.topic)}
+        return self._lacking(self._sent[link], beyond)
+
     def _hold(self, level: int) -> str:
+        sources = {link.source for link in self._plan.links if link.level == level}
+        if sources and all(self._topology.cluster(one).controlled for one in sources):
+            return ""
         self._paused.update(self._endpoints(level))
         rows: list[LinkRow] = []
         for endpoint in sorted(self._paused):
@@ -289,6 +329,23 @@ class Applying:
     def _holding(self, cluster: str) -> Holding:
         (found,) = [one for one in survey(self._topology) if one.cluster == cluster]
         return found
+
+
+def _refuse_deaf(running: Plan, steps: Iterable[Step]) -> None:
+    """Make sure that controllers can be told what they have to be.
+
+    Raises:
+        PlanError: The file of those that run does not say where.
+    """
+    for step in steps:
+        sources = {link.source for link in running.links if link.level == step.level}
+        for name in sorted(sources) if step.action is Action.HOLD else ():
+            cluster = running.topology.cluster(name)
+            if cluster.controlled and not any(one.listen for one in cluster.controllers):
+                raise PlanError(
+                    f"cannot take the step {step.text!r}: controllers of {name} have no `listen` "
+                    "in the file that runs, where they could be told"
+                )
 
 
 def _is_about(step: Step, partition: Partition) -> bool:

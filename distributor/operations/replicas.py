@@ -84,6 +84,37 @@ def ask_replicas(plan: Plan) -> ToldByReplicas:
     return told
 
 
+def unpaused(plan: Plan, level: int) -> list[str]:
+    """What is waited for until no replica writes records of a level, as ends of sentences.
+
+    A replica that says nothing may write; so may one whose link is just ending, until it has opened
+    one that may not.
+
+    Raises:
+        MisuseError: A file for asking them cannot be used.
+    """
+    links = [link for link in plan.links if link.level == level]
+    clusters = {one.name: one for one in plan.topology.clusters if one.controlled}
+    names = [one for one in dict.fromkeys(link.source for link in links) if one in clusters]
+    replicas = [(name, replica) for name in names for replica in clusters[name].replicas]
+    if not replicas:
+        return []
+    ask = partial(_ask, caller_of(plan.topology.web, TIMEOUT_S))
+    answers = at_once(ask, [replica for _, replica in replicas])
+    waiting: list[str] = []
+    for (name, replica), answer in zip(replicas, answers, strict=True):
+        if isinstance(answer, str):
+            waiting.append(f"{name} replica {replica.listen} to answer")
+            continue
+        for link in [one for one in links if one.source == name]:
+            rows = [one for one in answer.links if _place(one.row) == _place(link)]
+            if any(one.writes for one in rows):
+                waiting.append(f"{name} level {link.crossing} to pause")
+            elif not rows or len({one.share for one in rows}) < rows[0].shares:
+                waiting.append(f"{name} replica {replica.listen} to have level {link.crossing}")
+    return waiting
+
+
 @dataclass(slots=True)
 class RememberedByReplicas:
     """What replicas last knew of a cluster.

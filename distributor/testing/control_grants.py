@@ -5,7 +5,8 @@ Replicas and controllers die, freeze and get stuck, stores are away; a controlle
 charge any more goes on until it hears of that. Nothing is said before the stores have it, and no
 epoch of a writer comes twice. In the end each flow is written by a replica that is there, who takes
 office then disturbs nobody, and without controllers copying goes on. Where an operator was told
-that links are to aim elsewhere they do, whoever is in charge later. Who is superseded writes no
+that links are to aim elsewhere, to pause or to pass over a hole they do, whoever is in charge
+later; what is paused nobody writes, until he says that it goes on. Who is superseded writes no
 more within two seconds, also without a controller, for as long as the other one lives.
 
 python -m distributor.testing.control_grants --seed 17 --count 100
@@ -24,22 +25,24 @@ from dafka.protocol.events import Woke
 from dafka.testing.seeds import run_seeds
 from distributor.control.aims import LinkTurn, place_of
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demands import HolePass, LevelPause
 from distributor.control.events import EndStream, SessionEnd, StreamEnded
 from distributor.control.grants import (
     NO_WISHES,
-    AimsFound,
     BeginReplica,
+    DemandAsked,
+    DemandKept,
+    DemandsFound,
     GrantMachine,
     GrantSettings,
     KeepWishes,
     ReplicaFound,
     ReplicaLost,
     TellReplica,
-    TurnAsked,
-    TurnKept,
     WishesKept,
 )
 from distributor.control.messages import AllowWrites, FlowStatus
+from distributor.link.events import Hole
 from distributor.testing.control import ControlRun
 from distributor.testing.control_controllers import INSTANCE, SimController
 from distributor.testing.control_replicas import (
@@ -54,6 +57,7 @@ from topology.model import ClusterName
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from distributor.control.demands import Demand
     from distributor.control.events import ControllerEffect, ControllerEvent
     from distributor.control.grants import GrantEffect, GrantEvent, Wishes
     from distributor.control.messages import Flow, StateCommand
@@ -70,6 +74,7 @@ REPLACED_MS_MAX = 4_000
 TROUBLES = (
     *("cut", "cut", "freeze", "thaw", "thaw", "stick", "free", "free", "crash", "boot", "boot"),
     *("depose", "die", "suspend", "wake", "wake", "away", "back", "back", "turn", "turn", "turn"),
+    *("pause", "pause", "go on", "pass"),
 )
 
 TARGETS = ClusterName("south"), ClusterName("east")
@@ -104,26 +109,47 @@ class SimStores:
 
 
 class SimOperator:
-    """Who turns links, and remembers what he was told."""
+    """Who wants something of links, and remembers what he was told."""
 
     def __init__(self) -> None:
-        self._asked: list[str] = []
-        self._answered = 0
+        self._asked: list[Demand] = []
+        self._answered: dict[type, int] = {}
+        """Of each kind of demands, the last one that is kept, counted from 1."""
 
-    def ask(self, to: str) -> int:
-        """Want another target; returns the number of the command, counted from 1."""
-        self._asked.append(to)
+    def ask(self, demand: Demand) -> int:
+        """Want something; returns the number of the command, counted from 1."""
+        self._asked.append(demand)
         return len(self._asked)
 
     def told(self, number: int) -> None:
         """A command is kept, a controller says."""
-        self._answered = max(number, self._answered)
+        kind = type(self._asked[number - 1])
+        self._answered[kind] = max(number, self._answered.get(kind, 0))
 
     def judge(self, kept: Wishes) -> None:
         """Assert that what was said last to be kept is, or what was wanted after it."""
-        aim = kept.aims.get(place_of(AIMED), "")
-        possible = self._asked[self._answered - 1 :]
-        assert not self._answered or aim in possible, f"aims at {aim!r}, not at one of {possible}"
+        demands, place = kept.demands, place_of(AIMED)
+        is_so: dict[type, object] = {
+            LinkTurn: demands.aims.get(place, ""),
+            LevelPause: AIMED.level in demands.paused,
+            HolePass: [hole.end for hole in demands.passed.get(place, ())],
+        }
+        for kind, number in self._answered.items():
+            later = [one for one in self._asked[number - 1 :] if isinstance(one, kind)]
+            possible = [*map(_wanted_by, later)]
+            assert is_so[kind] in possible, f"{is_so[kind]!r} holds, not one of {possible}"
+
+
+def _wanted_by(demand: Demand) -> object:
+    match demand:
+        case LinkTurn():
+            return demand.to
+        case LevelPause():
+            return demand.paused
+        case HolePass():
+            return [hole.end for hole in demand.holes[place_of(AIMED)]]
+        case _:
+            assert_never(demand)
 
 
 class SimGovernor(SimController):
@@ -204,7 +230,7 @@ class SimGovernor(SimController):
                     self._begin(effect)
                 case TellReplica():
                     self._say(effect.replica, effect.command)
-                case TurnKept():
+                case DemandKept():
                     self._later(partial(self._awake, partial(self._confirm, effect.number)))
                 case _:
                     assert_never(effect)
@@ -245,11 +271,10 @@ class SimGovernor(SimController):
 
         self._later(partial(self.when_awake, kept))
 
-    def turn_links(self, to: str) -> None:
-        """An operator wants another target of the links."""
+    def demand(self, demand: Demand) -> None:
+        """An operator wants something of the links."""
         if self._looked_again:
-            number = self.operator.ask(to)
-            self._hear(TurnAsked(number, LinkTurn(AIMED.level, to)))
+            self._hear(DemandAsked(self.operator.ask(demand), demand))
 
     def _awake(self, action: Callable[[int], None]) -> None:
         """Do something once it is awake, if it is still the same."""
@@ -265,7 +290,7 @@ class SimGovernor(SimController):
         self._looked_again = True
         found = self.stores.before(self.epoch)
         if (found.epoch, found.version) > (self._known.epoch, self._known.version):
-            self._hear(AimsFound(found.aims))
+            self._hear(DemandsFound(found.demands))
 
     def _confirm(self, number: int, incarnation: int) -> None:
         """Tell an operator that what he wants is kept, if nobody else is in charge."""
@@ -307,14 +332,26 @@ class GrantRun(ControlRun):
                 self.stores.away = what == "away"
             case "die":
                 self.chance.choice(self.controllers).crash()
-            case "turn":
-                governor = self.governor
-                if isinstance(governor, SimGovernor):
-                    governor.turn_links(self.chance.choice((*TARGETS, "")))
+            case "turn" | "pause" | "go on" | "pass":
+                self._demand(what)
             case "depose" if self.stores.away:
                 pass  # what is kept cannot be read
             case _:
                 self._trouble(what)
+
+    def _demand(self, what: str) -> None:
+        """An operator wants something, of who is in charge."""
+        governor = self.governor
+        if not isinstance(governor, SimGovernor):
+            return
+        match what:
+            case "turn":
+                governor.demand(LinkTurn(AIMED.level, self.chance.choice((*TARGETS, ""))))
+            case "pass":
+                hole = Hole(PARTITIONS[0], 0, self.chance.randint(1, 1_000))
+                governor.demand(HolePass(AIMED.level, {place_of(AIMED): (hole,)}))
+            case _:
+                governor.demand(LevelPause(AIMED.level, what == "pause"))
 
     def heal(self) -> None:
         """From now on nothing goes wrong."""
@@ -328,7 +365,8 @@ class GrantRun(ControlRun):
             return "not all flows are wanted"
         for number, wished in self.stores.latest.flows.items():
             able = [one for one in self.replicas if _is_well(one)]
-            if wished.writer not in [one.name for one in able]:
+            paused = self.stores.latest.demands.pauses(wished.flow)
+            if not paused and wished.writer not in [one.name for one in able]:
                 return f"nobody writes flow {number} who could"
             for replica in able:
                 run = replica.machine.table.runs.get(number)
@@ -343,7 +381,7 @@ class GrantRun(ControlRun):
 
     def _lagging(self) -> Iterator[str]:
         for wished in self.stores.latest.flows.values():
-            if self._lags(wished.flow):
+            if self._lags(wished.flow) and not self.stores.latest.demands.pauses(wished.flow):
                 yield f"flow {wished.flow.share} does not copy"
 
     def disturb_nothing(self) -> None:
@@ -358,6 +396,26 @@ class GrantRun(ControlRun):
         after = [self._undisturbed(replica) for replica in self.replicas]
         assert after == before, "flows were begun anew, or told the same again"
         assert self.stores.latest.flows == wanted, "what works was not left alone"
+
+    def stay_paused(self) -> None:
+        """See that nobody writes what is paused, whoever is in charge; then let it go on."""
+        paused = [
+            wished.flow
+            for wished in self.stores.latest.flows.values()
+            if self.stores.latest.demands.pauses(wished.flow)
+        ]
+        for office in (False, True):
+            if office:
+                self.disturb_nothing()
+            before = [dict(self.records.target(flow)) for flow in paused]
+            self._publish()
+            self.world.run_until(self.world.now_ms + REPLACED_MS_MAX)
+            after = [dict(self.records.target(flow)) for flow in paused]
+            assert after == before, "what is paused is written"
+        self._demand("go on")
+        self.world.run_until(self.world.now_ms + REPLACED_MS_MAX)
+        self.settle()
+        assert not self.stores.latest.demands.paused, "what is to go on is paused"
 
     def lose(self, what: str) -> None:
         """Let a replica that writes die or get stuck for good: others write instead, soon."""
@@ -428,7 +486,7 @@ def run(seed: int) -> GrantRun:
     """Run one seed.
 
     Raises:
-        AssertionError: An invariant of ADR 39 or 43 does not hold.
+        AssertionError: An invariant of ADR 39, 41 or 43 does not hold.
     """
     one = GrantRun(seed)
     for replica in one.replicas:
@@ -442,6 +500,7 @@ def run(seed: int) -> GrantRun:
     one.settle()
     one.operator.judge(one.stores.latest)
     one.disturb_nothing()
+    one.stay_paused()
     one.supersede()
     one.lose("stick")
     one.lose("crash")

@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ from dafka.process.clock import wall_ms
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.doctor import examine
+from distributor.operations.replicas import unpaused
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import ask_links, status_of
 from distributor.survey import survey, survey_group
@@ -195,6 +197,130 @@ def test_a_link_is_retargeted_under_load_and_stays_so(up, topology_file, wait_un
     for one in survey(topology):
         heads = [head + 1 for at, head in one.heads.items() if at.topic == "orders"]
         assert sum(heads) == sent
+    assert verify(topology, deep=True).equal
+
+
+def orders_at(topology, name):
+    """How many records of the topic a cluster has, by partition."""
+    (holding,) = [one for one in survey(topology) if one.cluster == name]
+    heads = holding.heads.items()
+    return {partition: head + 1 for partition, head in heads if partition.topic == "orders"}
+
+
+def test_a_paused_level_is_written_by_nobody_whoever_dies_and_levels_change_under_load(
+    up, topology_file, tmp_path, wait_until, traffic_at
+):
+    topology = load(topology_file)
+    the_plan = plan(topology)
+    cluster = topology.clusters[0]
+    place = cluster.controllers[0].listen
+
+    def told():
+        return [up.log(f"cluster-1-{one}") for one in ("controller-1", "replica-1", "replica-2")]
+
+    # Of one alone the other would pull what it does not bring.
+    pair = topology.clusters[:2]
+    listens = [one.controllers[0].listen for one in pair]
+
+    def paused():
+        names = tuple(one.name for one in pair)
+        return not [one for one in unpaused(the_plan, 3) if one.startswith(names)]
+
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all links are written", evidence=told)
+    traffic = [traffic_at(cluster.towers[0])]
+    wait_until(lambda: sum(orders_at(topology, "cluster-4").values()) > 50, "records arrive")
+    (mine,) = orders_at(topology, "cluster-1")
+    traffic.append(traffic_at(topology.clusters[2].towers[0]))
+
+    assert [run("controller", "pause", one, "--level", "3")[0] for one in listens] == [0, 0]
+    wait_until(paused, "nobody writes it", evidence=told)
+    up.kill_one("distributor controller run", "--cluster cluster-1 ")
+    up.kill_one("distributor replica", "--cluster cluster-1 ")
+    wait_until(paused, "nor does who comes later", evidence=told)
+    wait_until(lambda: run("controller", "status", cluster.controllers[0].metrics)[0] == 0, "back")
+    before = orders_at(topology, "cluster-3")[mine]
+    time.sleep(5)
+    assert paused(), told()
+    assert orders_at(topology, "cluster-3")[mine] == before
+    assert orders_at(topology, "cluster-2")[mine] > before, "other levels go on"
+    code, said = run("controller", "flows", cluster.controllers[0].metrics, "--json")
+    why = [one["why"] for one in map(json.loads, said.splitlines()) if one["kind"] == "records"]
+    assert (code, sorted(why)) == (0, ["", "paused by an operator"])
+    assert "paused by an operator" in run("controller", "explain", place, "orders")[1]
+    assert [run("controller", "unpause", one, "--level", "3")[0] for one in listens] == [0, 0]
+    wait_until(lambda: orders_at(topology, "cluster-3")[mine] > before, "it goes on", evidence=told)
+
+    # Levels of another epoch: apply pauses them all, from the root down, and the new file ends it.
+    file = tmp_path / "next.yaml"
+    file.write_text(topology_file.read_text().replace("tree:\n", "levels: {epoch: 1}\ntree:\n"))
+    began_s = time.monotonic()
+    code, said = run("apply", file, "--logs", tmp_path / "logs", "--json")
+    assert code == 0, said
+    steps = [(one["action"], one["took_s"]) for one in json.loads(said)["steps"]]
+    log.info("applied after %.1f s: %s", time.monotonic() - began_s, steps)
+    assert [action for action, _ in steps] == ["hold", "hold", "switch"]
+    the_plan = plan(load(topology_file))
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all links are written", evidence=told)
+    for thread in traffic:
+        thread.finish()
+    code, said = run("wait", topology_file, "--timeout", "60")
+    assert code == 0, said
+    sent = sum(thread.sent for thread in traffic)
+    for one in topology.clusters:
+        assert sum(orders_at(topology, one.name).values()) == sent
+    assert verify(topology, deep=True).equal
+
+
+def test_of_a_cluster_that_is_lost_the_others_have_everything(
+    up, topology_file, wait_until, traffic_at
+):
+    topology = load(topology_file)
+    the_plan = plan(topology)
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all links are written")
+    lost, *left = (topology.clusters[index] for index in (2, 0, 1, 3))
+    traffic = [traffic_at(one.towers[0]) for one in left]
+    wait_until(lambda: sum(orders_at(topology, lost.name).values()) > 100, "records arrive there")
+
+    # `up` would start them again; so would nobody on a host that is gone.
+    mine = (f"--cluster {lost.name} ", lost.towers[0], lost.stores[0].query)
+    os.kill(up.process.pid, signal.SIGSTOP)
+    try:
+        killed = [pid for words, pid in up.children().items() if any(one in words for one in mine)]
+        assert len(killed) == 5
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        began_s = time.monotonic()
+        code, said = run("lost", topology_file, "--cluster", lost.name, "--json")
+        told = json.loads(said)
+        log.info("told after %.1f s: %s", time.monotonic() - began_s, told)
+        assert (code, told["untold"], told["unreachable"], told["gone"]) == (0, [], [], [])
+        assert told["age_s"] is not None
+        names = [one.name for one in left]
+
+        def targets():
+            rows = ask_links(the_plan).rows.values()
+            return {(row.source, row.level): row.target for row in rows}
+
+        wait_until(
+            lambda: {targets().get((name, 3)) for name in names[:2]} == {"cluster-4"},
+            "nobody aims at it",
+            evidence=targets,
+        )
+        for thread in traffic:
+            thread.finish()
+        sent = sum(thread.sent for thread in traffic)
+        wait_until(
+            lambda: [sum(orders_at(topology, one).values()) for one in names] == [sent] * 3,
+            f"{sent} on all others",
+            evidence=targets,
+        )
+        log.info("all is there %.1f s after the kill", time.monotonic() - began_s)
+    finally:
+        os.kill(up.process.pid, signal.SIGCONT)
+    # It comes back with its disk after all, and gets what it lacks.
+    wait_until(
+        lambda: sum(orders_at(topology, lost.name).values()) == sent, "it is filled", 180, targets
+    )
     assert verify(topology, deep=True).equal
 
 

@@ -15,7 +15,9 @@ from urllib.request import urlopen
 import pytest
 
 from dafka import Producer
+from dafka.cluster import Cluster
 from dafka.query.client import StoreClient
+from dafka.transport.keys import load_credentials
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.status import ask_links
@@ -34,19 +36,40 @@ STORE = "cluster-1-store-1"
 CLUSTER = """
   - name: cluster-{n}
     id: {n}
-    towers: [tcp://127.0.0.1:{p0}]
+{security}    towers: [tcp://127.0.0.1:{p0}]
     stores: [{{query: "tcp://127.0.0.1:{p2}", data: {data}}}]
     controllers: [{{metrics: "127.0.0.1:{p3}"}}]
     replicas: [{{listen: "127.0.0.1:{p4}", metrics: "127.0.0.1:{p5}"}}]
 """
 
 
+SECURITY = """\
+    security: {access: keys/access.toml, cluster_key: keys/cluster.secret, key: keys/link.secret}
+"""
+
+RIGHTS = ("--read", "*", "--write", "*", "--mirror", "*")
+
+
+@pytest.fixture(params=[False, True], ids=["without keys", "with keys"])
+def keys(request, tmp_path):
+    """Where the clusters' keys are; None if they have none."""
+    if not request.param:
+        return None
+    for words in (["cluster"], ["link", *RIGHTS]):
+        words += ["--dir", str(tmp_path / "keys")]
+        subprocess.run([sys.executable, "-m", "dafka", "keys", *words], check=True, timeout=60)
+    return tmp_path / "keys"
+
+
 @pytest.fixture
-def topology_file(tmp_path):
+def topology_file(tmp_path, keys):
     first = free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
     clusters = "".join(
         CLUSTER.format(
-            n=n, data=tmp_path / f"c{n}", **{f"p{at}": first + 10 * n + at for at in range(6)}
+            n=n,
+            data=tmp_path / f"c{n}",
+            security=SECURITY if keys else "",
+            **{f"p{at}": first + 10 * n + at for at in range(6)},
         )
         for n in (1, 2)
     )
@@ -64,8 +87,9 @@ def topology_file(tmp_path):
 class Ends:
     """What is kept of the topic at both clusters."""
 
-    def __init__(self, topology, stack):
-        self._clients = [StoreClient(one.stores[0].query, 2_000) for one in topology.clusters]
+    def __init__(self, topology, stack, credentials):
+        queries = [one.stores[0].query for one in topology.clusters]
+        self._clients = [StoreClient(one, 2_000, credentials) for one in queries]
         for client in self._clients:
             stack.callback(client.close)
 
@@ -81,18 +105,19 @@ def pid_of(up, *words):
 
 
 def test_what_a_cluster_lacks_is_kept_until_it_has_it_or_a_bound_is_reached(
-    up, topology_file, wait_until
+    up, topology_file, wait_until, keys
 ):
     topology = load(topology_file)
+    credentials = keys and load_credentials(keys / "access.toml", keys / "link.secret")
     metrics = topology.clusters[0].controllers[0].metrics
     with ExitStack() as stack:
-        ends = Ends(topology, stack)
+        ends = Ends(topology, stack, credentials)
         wait_until(
             lambda: len(ask_links(plan(topology)).rows) == 2,
             "both links are written",
             evidence=lambda: [up.log(f"cluster-1-{one}") for one in ("controller-1", "replica-1")],
         )
-        producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+        producer = stack.enter_context(Producer(Cluster.declared(topology.clusters[0])))
 
         def sends(count):
             for number in range(count):

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.model import SLOTS, Partition
 from distributor.control.aims import LinkPlace
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import (
     AllowCompaction,
@@ -32,6 +33,7 @@ from distributor.control.messages import (
     Schedule,
     UpdateConfiguration,
 )
+from distributor.link.events import Hole
 from topology.plan import Link
 
 numbers = st.integers(0, 2**64 - 1)
@@ -56,9 +58,21 @@ links = st.builds(
     span=st.lists(names, max_size=3).map(tuple),
     topics=names,
 )
+holes = st.builds(
+    lambda partition, first, more: Hole(partition, first, first + more),
+    st.builds(Partition, octets, octets),
+    st.integers(0, 2**63),
+    st.integers(1, 2**63 - 1),
+)
+some_holes = st.lists(holes, max_size=3).map(tuple)
 flows = st.integers(1, SLOTS).flatmap(
     lambda shares: built(
-        Flow, links, st.sampled_from(FlowKind), st.integers(0, shares - 1), st.just(shares)
+        Flow,
+        links,
+        st.sampled_from(FlowKind),
+        st.integers(0, shares - 1),
+        st.just(shares),
+        some_holes,
     )
 )
 answers = st.one_of(built(Positions, ends), built(PeekError, names), built(Canceled))
@@ -90,5 +104,11 @@ wishes = built(
     numbers,
     st.dictionaries(numbers, built(Wished, flows, names, numbers)),
     names,
-    st.dictionaries(places, names, max_size=3),
+    built(
+        Demands,
+        st.dictionaries(places, names, max_size=3),
+        st.frozensets(small, max_size=3),
+        small,
+        st.dictionaries(places, some_holes, max_size=3),
+    ),
 )

@@ -215,12 +215,12 @@ public = '{KEYS[2]}'
 TOPOLOGY = b"""version: 1
 name: two
 clusters:
-  - {name: a, id: 1, towers: ["tcp://h:10"], stores: [{query: "tcp://h:12", data: d/a}]}
+  - {name: a, id: 1, towers: ["tcp://[::1]:10"], stores: [{query: "tcp://[::1]:12", data: d/a}]}
   - name: b
     id: 2
     insecure: true
-    towers: ["tcp://h:20"]
-    stores: [{query: "tcp://h:22", data: d/b}]
+    towers: ["tcp://[::1]:20"]
+    stores: [{query: "tcp://[::1]:22", data: d/b}]
 tree: {level: 1, children: [a, b]}
 topics: {include: ["*"], exclude: ["__*"]}
 """

@@ -20,7 +20,9 @@ from distributor.link.events import (
 from distributor.link.machine import LinkMachine, LinkSettings, no_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from distributor.link.events import Hole
 
 P = Partition("flights", "AA")
 ORIGIN = 7
@@ -62,6 +64,7 @@ class Bench:
         epoch: int = 0,
         skips: Callable[[str], bool] = no_topic,
         permitted: bool = True,
+        passes: Mapping[Partition, Hole] | None = None,
     ) -> None:
         settings = ConsumerSettings(
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
@@ -78,6 +81,7 @@ class Bench:
             settings=LinkSettings(
                 survey_interval_ms=SURVEY_MS,
                 repair_after_ms=REPAIR_MS,
+                passes=passes or {},
                 bytes_per_s=bytes_per_s,
                 skips=skips,
             ),

@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 
 from distributor.control.operator_server import OperatorServer
+from distributor.control.protocol import PassedOver
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
 
 LEFT = LeftFlowRow(7, "south", 1, "0/1", 3, "writing")
@@ -45,8 +46,11 @@ class FakeDesk:
     async def routes(self, question):
         return await self._answer([ROUTE], question)
 
-    async def turned(self, turn):
-        return await self._answer([AIMED], turn)
+    async def demanded(self, demand):
+        return await self._answer([AIMED], demand)
+
+    async def resumed(self, asked):
+        return await self._answer(PassedOver(2, 70), asked)
 
     async def _answer(self, answer, *asked):
         self.asked.append(asked)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from distributor.control.aims import LinkTurn
+from distributor.control.demands import LevelPause
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.questions import Waited
+from distributor.control.resuming import ResumeOrder
 from distributor.errors import RefusedCommandError
 from tests.support.operators import LEFT, FakeDesk, served
 
@@ -101,6 +103,25 @@ def test_links_are_turned_and_back(run, place, desk):
     assert "no link crosses level 3 here" in complaint
 
 
+def test_links_pause_and_go_on(run, place, desk):
+    code, said, _ = run("controller", "pause", place, "--level", "3", "--json")
+    assert (code, json.loads(said)["target"]) == (0, "south")
+    code, said, _ = run("controller", "unpause", place, "--level", "3")
+    assert (code, "south" in said) == (0, True)
+    assert desk.asked == [(LevelPause(3, paused=True),), (LevelPause(3, paused=False),)]
+
+
+def test_holes_are_passed_over(run, place, desk):
+    words = ("resume", place, "--level", "3", "--topic", "orders")
+    code, said, _ = run("controller", *words, "--json")
+    assert (code, json.loads(said)) == (0, {"partitions": 2, "records": 70})
+    code, said, _ = run("controller", *words)
+    assert said == "level 3 goes on with 2 partitions of 'orders', without at least 70 records\n"
+    assert desk.asked == [(ResumeOrder(3, "orders"),)] * 2
+    desk.failure = RefusedCommandError("no partition is overtaken")
+    assert run("controller", *words)[0] == 2
+
+
 @pytest.fixture
 def controlled(tmp_path, place, free_ports):
     """A function that writes a file whose controllers listen there, or nowhere."""
@@ -135,3 +156,12 @@ def test_a_controller_of_the_file_is_told_that_answers(run, controlled, desk):
     code, _, complaint = run("retarget", write(""), *words)
     assert code == 2
     assert "have no `listen` in the file" in complaint
+
+
+def test_holes_are_passed_over_by_the_file(run, controlled, desk):
+    write, place, dead = controlled
+    words = ("--cluster", "cluster-1", "--level", "3", "--topic", "orders")
+    code, said, _ = run("resume", write(dead, place), *words)
+    assert code == 0
+    assert said.startswith("cluster-1 level 3 goes on with 2 partitions of 'orders'")
+    assert desk.asked == [(ResumeOrder(3, "orders"),)]

@@ -7,23 +7,24 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.model import replace
+from dafka.model import Partition, replace
 from dafka.protocol.events import Woke
 from distributor.control.aims import LinkTurn, place_of
+from distributor.control.demands import Demands, HolePass, LevelPause
 from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
     NUMBERS,
-    AimsFound,
     BeginReplica,
+    DemandAsked,
+    DemandKept,
+    DemandsFound,
     GrantMachine,
     GrantSettings,
     KeepWishes,
     ReplicaFound,
     ReplicaLost,
     TellReplica,
-    TurnAsked,
-    TurnKept,
     WishesKept,
     moved,
 )
@@ -31,9 +32,11 @@ from distributor.control.messages import (
     AllowCompaction,
     AllowWrites,
     CreateFlow,
+    FlowKind,
     InitializationComplete,
     Schedule,
 )
+from distributor.link.events import Hole
 from distributor.testing.control_replicas import LINK, flow_of
 from tests.support.control_commands import INSTANCE
 
@@ -47,14 +50,17 @@ FIRST = NUMBERS + 1
 class Office:
     """A controller in charge, and what it has had kept and said."""
 
-    def __init__(self, epoch=1, kept=NO_WISHES, flows=FLOWS, replicas=REPLICAS, now_ms=0):
+    def __init__(
+        self, epoch=1, kept=NO_WISHES, flows=FLOWS, replicas=REPLICAS, now_ms=0, levels_epoch=0
+    ):
         self.now_ms = now_ms
         self.keeping = []
         self.kept = [kept]
         self.windows = {}
         self.told = []
         self.turned = []
-        self.machine = GrantMachine(epoch, INSTANCE, flows, replicas, kept, SETTINGS, now_ms)
+        settings = replace(SETTINGS, levels_epoch=levels_epoch)
+        self.machine = GrantMachine(epoch, INSTANCE, flows, replicas, kept, settings, now_ms)
         self._do(self.machine.begin())
 
     def _do(self, effects):
@@ -69,7 +75,7 @@ class Office:
                 case TellReplica():
                     self.told.append((effect.replica, effect.command))
                     self._judge(effect.replica, [effect.command])
-                case TurnKept():
+                case DemandKept():
                     assert self.machine.kept == self.kept[-1], "not kept"
                     self.turned.append(effect.number)
         self.machine.check()
@@ -363,9 +369,9 @@ def test_a_link_that_is_turned_is_kept_before_it_is_said():
     office = turnable()
     before, writers = office.kept[-1], office.writers
     office.told.clear()
-    office.hear(TurnAsked(7, TURN))
+    office.hear(DemandAsked(7, TURN))
     (keeping,) = office.keeping
-    assert (keeping.aims, office.told, office.turned) == (AIM, [], [])
+    assert (keeping.demands.aims, office.told, office.turned) == (AIM, [], [])
     office.keep()
     assert targets(office) == {"east"}
     assert office.writers == writers, "who wrote goes on to write"
@@ -389,30 +395,30 @@ def test_a_link_that_is_turned_is_kept_before_it_is_said():
 
 
 def test_the_next_controller_goes_on_with_it():
-    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    office = turnable().hear(DemandAsked(7, TURN)).keep()
     other = turnable(epoch=2, kept=office.kept[-1])
     assert other.kept[-1].flows == office.kept[-1].flows
-    assert other.kept[-1].aims == AIM
-    back = other.hear(TurnAsked(8, LinkTurn(1, ""))).keep()
-    assert (targets(back), back.kept[-1].aims) == ({"south"}, {})
+    assert other.kept[-1].demands.aims == AIM
+    back = other.hear(DemandAsked(8, LinkTurn(1, ""))).keep()
+    assert (targets(back), back.kept[-1].demands.aims) == ({"south"}, {})
 
 
 def test_a_link_that_aims_there_already_begins_anew():
     # Its replica may have left that target by itself.
-    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    office = turnable().hear(DemandAsked(7, TURN)).keep()
     before, writers = office.kept[-1], office.writers
-    office.hear(TurnAsked(8, TURN)).keep()
+    office.hear(DemandAsked(8, TURN)).keep()
     after = office.kept[-1]
-    assert after.aims == before.aims
+    assert after.demands == before.demands
     assert min(after.flows) > max(before.flows)
     assert (office.writers, office.turned) == (writers, [7, 8])
-    office.hear(TurnAsked(9, LinkTurn(2, "east")))
+    office.hear(DemandAsked(9, LinkTurn(2, "east")))
     assert (office.keeping, office.turned) == ([], [7, 8, 9]), "no link crosses that level"
 
 
 def test_a_turn_while_something_is_kept_waits_for_its_own():
     office = turnable()
-    office.hear(TurnAsked(7, TURN), TurnAsked(8, LinkTurn(1, "south")))
+    office.hear(DemandAsked(7, TURN), DemandAsked(8, LinkTurn(1, "south")))
     assert office.turned == []
     office.keep()
     assert office.turned == [7, 8]
@@ -420,12 +426,12 @@ def test_a_turn_while_something_is_kept_waits_for_its_own():
 
 
 def test_what_was_found_late_is_taken_over():
-    office = turnable().hear(AimsFound(AIM)).keep()
+    office = turnable().hear(DemandsFound(Demands(aims=AIM))).keep()
     assert (targets(office), office.turned) == ({"east"}, [])
 
 
 def test_a_replica_that_is_begun_anew_is_told_only_what_is_wanted():
-    office = turnable().hear(TurnAsked(7, TURN)).keep()
+    office = turnable().hear(DemandAsked(7, TURN)).keep()
     office.hear(ReplicaLost("r1", SessionEnd.SILENT)).keep()
     office.hear(ReplicaFound("r1")).keep()
     created = [one for one in office.windows["r1"] if isinstance(one, CreateFlow)]
@@ -444,9 +450,80 @@ def test_whatever_happens_a_turn_is_answered_once_it_is_kept(steps):
             case "keep":
                 office.keep()
             case _:
-                office.hear(TurnAsked(number, LinkTurn(1, step)))
+                office.hear(DemandAsked(number, LinkTurn(1, step)))
     office.keep()
     asked = [number for number, step in enumerate(steps) if step in ("east", "south", "")]
     assert office.turned == asked
     if asked:
         assert targets(office) == {steps[asked[-1]] or "south"}
+
+
+PAUSE, GO_ON = LevelPause(1, paused=True), LevelPause(1, paused=False)
+
+
+def test_what_is_paused_nobody_writes_and_who_wrote_it_is_told_once_that_is_kept():
+    office = turnable()
+    before = office.kept[-1].flows
+    office.windows.clear()
+    office.hear(DemandAsked(7, PAUSE))
+    assert (office.windows, office.turned) == ({}, []), "not before it is kept"
+    office.keep()
+    after = office.kept[-1].flows
+    assert {number: wished.flow for number, wished in after.items()} == {
+        number: wished.flow for number, wished in before.items()
+    }
+    assert ({*office.writers}, office.turned) == ({""}, [7])
+    assert office.windows.keys() == {"r1", "r2"}
+    said = [one for window in office.windows.values() for one in window]
+    assert not [one for one in said if isinstance(one, AllowWrites)]
+    assert office.machine.wakeup_ms() is None
+
+
+def test_what_is_paused_stays_so_whoever_comes_and_goes():
+    office = turnable().hear(DemandAsked(7, PAUSE)).keep()
+    office.hear(ReplicaLost("r1", SessionEnd.SILENT), Woke(), later_ms=60_000).keep()
+    office.hear(ReplicaFound("r1"), Woke(), later_ms=60_000).keep()
+    assert {*office.writers} == {""}
+    other = turnable(epoch=2, kept=office.kept[-1])
+    other.hear(Woke(), later_ms=60_000).keep()
+    assert {*other.writers} == {""}
+    assert not [one for _, one in other.told if isinstance(one, AllowWrites)]
+
+
+def test_what_goes_on_is_spread_again():
+    office = turnable().hear(DemandAsked(7, PAUSE)).keep()
+    office.hear(DemandAsked(8, GO_ON)).keep()
+    assert (sorted(office.writers), office.turned) == (["r1", "r1", "r2"], [7, 8])
+    assert sum(isinstance(one, AllowWrites) for _, one in office.told[-3:]) == 3
+
+
+def test_levels_of_another_epoch_are_not_paused():
+    office = turnable(levels_epoch=4).hear(DemandAsked(7, PAUSE)).keep()
+    assert {*turnable(epoch=2, kept=office.kept[-1], levels_epoch=4).writers} == {""}
+    other = turnable(epoch=2, kept=office.kept[-1], levels_epoch=5)
+    assert {*other.writers} == {"r1", "r2"}
+    assert other.kept[-1].demands.paused == frozenset()
+
+
+def test_only_records_of_the_level_are_paused():
+    positions = [replace(flow, kind=FlowKind.OFFSETS) for flow in TURNABLE[:1]]
+    above = [replace(flow, link=dataclasses.replace(EAST, level=2)) for flow in TURNABLE]
+    office = Office(flows=[*TURNABLE, *positions, *above], replicas=("r1",)).keep()
+    office.hear(ReplicaFound("r1")).keep().hear(DemandAsked(7, PAUSE)).keep()
+    assert office.writers == ["", "", "", "r1", "r1", "r1", "r1"]
+
+
+def test_a_link_that_passes_over_a_hole_is_another_flow_of_the_same_writer():
+    hole = Hole(Partition("orders", "A"), 3, 9)
+    office = turnable()
+    before, writers = office.kept[-1].flows, office.writers
+    passing = HolePass(1, {place_of(EAST): (hole,)})
+    office.hear(DemandAsked(7, passing)).keep()
+    passes = [wished.flow.passes for wished in office.kept[-1].flows.values()]
+    of_share = [number for number, one in enumerate(passes) if one]
+    assert [passes[number] for number in of_share] == [(hole,)] * len(of_share)
+    assert sorted(office.writers) == sorted(writers)
+    kept = [wished for wished in before.values() if wished in office.kept[-1].flows.values()]
+    assert len(kept) == len(TURNABLE) - len(of_share), "who has none of it is left alone"
+    other = turnable(epoch=2, kept=office.kept[-1])
+    assert other.kept[-1].flows == office.kept[-1].flows

@@ -35,6 +35,27 @@ def test_who_does_not_answer_is_gone():
     assert one.end(3_000) is SessionEnd.SILENT
 
 
+def test_who_looks_late_looks_once_more_as_he_may_not_have_read_what_came():
+    one = Liveness(SETTINGS, 0)
+    one.ping(0)
+    assert one.end(4_280) is None
+    assert one.due_ms == 5_560
+    one.take(Pong(1, 7), 4_281)
+    assert one.end(5_560) is None
+    one.ping(6_000)
+    assert one.end(9_001) is None
+    assert one.end(9_001) is None
+    assert one.end(9_002) is SessionEnd.SILENT
+
+
+def test_who_looks_late_again_and_again_gives_up_the_second_time():
+    one = Liveness(SETTINGS, 0)
+    one.ping(0)
+    assert one.end(5_000) is None
+    assert one.due_ms == 7_000
+    assert one.end(9_000) is SessionEnd.SILENT
+
+
 def test_who_answers_and_does_not_move_is_stuck():
     one = Liveness(SETTINGS, 0)
     for number, (now_ms, progress) in enumerate([(0, 7), (1_000, 8), (2_000, 8)], 1):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError, QueryError
+from distributor.control.demand_desk import DemandLostError
 from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_wire import RouteQuestion
 from distributor.control.replica_server import ReplicaServer
-from distributor.control.turn_desk import TurnLostError
 from distributor.control.wire_values import NotUnderstoodError
 from distributor.errors import CommandError, RefusedCommandError
 from tests.support.control_sessions import INSTANCE, Works
@@ -43,7 +43,7 @@ def test_two_that_name_each_other_are_asked_once():
         (NotInChargeError(""), RefusedCommandError, "not in charge"),
         (NotUnderstoodError("what"), MisuseError, "was not understood: what"),
         (RefusedCommandError("no target"), MisuseError, "no target"),
-        (TurnLostError("who knows"), RefusedCommandError, "who knows"),
+        (DemandLostError("who knows"), RefusedCommandError, "who knows"),
         (QueryError("no store answers"), QueryError, "no answer from .*: no store answers"),
     ],
     ids=range(5),

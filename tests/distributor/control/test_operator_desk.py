@@ -11,6 +11,7 @@ from dafka.errors import QueryError
 from dafka.model import Partition
 from distributor.control.aims import LinkTurn
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demands import LevelPause
 from distributor.control.events import PeekAnswered
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowStatus, Peek, Positions
@@ -18,8 +19,10 @@ from distributor.control.operator_desk import NotInChargeError, OperatorDesk
 from distributor.control.operator_wire import RouteQuestion
 from distributor.control.questions import AimedLinkRow, KnownFlows, LeftFlowRow
 from distributor.control.reports import FlowReport
+from distributor.control.resuming import ResumeOrder
 from distributor.control.wait_desk import WaitDesk
 from distributor.control.wanted import flows_of
+from distributor.errors import RefusedCommandError
 from tests.support.control_commands import SETTINGS
 
 pytestmark = pytest.mark.net
@@ -42,12 +45,13 @@ class Told(ControllerMachine):
 class FakeOffice:
     """A controller whose only replica is as far as it is told."""
 
-    def __init__(self, topology, write):
+    def __init__(self, topology, write, demanded):
         self.machine = Told(write)
         self.waits = WaitDesk(self._want)
         flow = flows_of(topology, "c1")[0]
         self.wishes = Wishes(1, 0, {1: Wished(flow, "r1", 9)})
         self.in_charge = True
+        self.demanded = demanded
 
     def _want(self, replica, command):
         write = self.machine.reports.flows[1].write
@@ -60,8 +64,8 @@ class FakeOffice:
     def known(self):
         return KnownFlows(self.wishes, {"r1": self.machine}) if self.in_charge else None
 
-    async def turn(self, turn):
-        self.turned = turn
+    async def demand(self, demand):
+        self.demanded.append(demand)
 
     async def who(self):
         return "h:1"
@@ -82,7 +86,7 @@ def ask(pair, make_batch):
 
     def ask(question, write, *, in_charge=True, running=True):
         async def scenario():
-            office = FakeOffice(pair.topology, write)
+            office = FakeOffice(pair.topology, write, ask.demanded)
             office.in_charge = in_charge
             office.waits.begun("r1", frozenset({1}))
             with opened(office) as desk:
@@ -97,6 +101,7 @@ def ask(pair, make_batch):
         with pair.running(1):
             return asyncio.run(scenario())
 
+    ask.demanded = []
     return ask
 
 
@@ -144,7 +149,27 @@ def test_ways_are_told(ask, question, lacks, partitions):
 
 
 def test_links_are_turned(ask):
-    rows = ask(lambda desk: desk.turned(LinkTurn(1, "c2")), {})
+    rows = ask(lambda desk: desk.demanded(LinkTurn(1, "c2")), {})
     assert rows == [AimedLinkRow("c2", 1, "")]
     with pytest.raises(NotInChargeError):
-        ask(lambda desk: desk.turned(LinkTurn(1, "c2")), {}, in_charge=False)
+        ask(lambda desk: desk.demanded(LinkTurn(1, "c2")), {}, in_charge=False)
+
+
+def test_levels_are_paused(ask):
+    pause = LevelPause(1, paused=True)
+    rows = ask(lambda desk: desk.demanded(pause), {})
+    assert (rows, ask.demanded) == ([AimedLinkRow("c2", 1, "")], [pause])
+
+
+def test_where_nothing_is_overtaken_nothing_goes_on(ask):
+    resume = ResumeOrder(1, "orders")
+    with pytest.raises(RefusedCommandError, match="no partition of topic 'orders' is overtaken"):
+        ask(lambda desk: desk.resumed(resume), {A: 3})
+    with pytest.raises(NotInChargeError):
+        ask(lambda desk: desk.resumed(resume), {}, in_charge=False)
+
+
+@pytest.mark.slow
+def test_without_stores_nothing_goes_on(ask):
+    with pytest.raises(QueryError, match="no store of c1 answers"):
+        ask(lambda desk: desk.resumed(ResumeOrder(1, "orders")), {}, running=False)

@@ -14,11 +14,14 @@ from dafka.process.authority import new_authority, new_certificate
 from distributor.control import operator_wire as wire
 from distributor.control.aims import LinkTurn
 from distributor.control.certificates import Certificates
+from distributor.control.demand_desk import DemandLostError
+from distributor.control.demands import LevelPause
 from distributor.control.operator_client import OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_server import Operators, OperatorServer
 from distributor.control.operator_wire import IN_CHARGE_KEY, RouteQuestion
-from distributor.control.turn_desk import TurnLostError
+from distributor.control.protocol import PassedOver
+from distributor.control.resuming import ResumeOrder
 from distributor.control.wait_desk import WaitFailedError
 from distributor.errors import CommandError, RefusedCommandError
 from tests.support.operators import AIMED, ROUTE, FakeDesk, served
@@ -40,8 +43,14 @@ def test_questions_come_to_the_desk_and_answers_back():
         assert client.wait(1.5) == desk.waited_for
         assert client.explain("orders", 3, 5) == [ROUTE]
         assert client.retarget(3, "south", 5) == [AIMED]
-    (asker, timeout_ms), (question,), (turn,) = desk.asked
-    assert turn == LinkTurn(3, "south")
+        assert client.pause(3, paused=True, timeout_s=5) == [AIMED]
+        assert client.resume(3, "orders", 5) == PassedOver(2, 70)
+    (asker, timeout_ms), (question,), *demanded = desk.asked
+    assert demanded == [
+        (LinkTurn(3, "south"),),
+        (LevelPause(3, paused=True),),
+        (ResumeOrder(3, "orders"),),
+    ]
     assert (asker, timeout_ms) == ("ipv4:127.0.0.1", 1_500)
     assert question == RouteQuestion("orders", 3)
     assert desk.closed
@@ -55,7 +64,7 @@ def test_questions_come_to_the_desk_and_answers_back():
         (WaitFailedError("many wait", busy=True), grpc.StatusCode.RESOURCE_EXHAUSTED, None),
         (WaitFailedError("it has changed", busy=False), grpc.StatusCode.ABORTED, None),
         (QueryError("no store"), grpc.StatusCode.UNAVAILABLE, None),
-        (TurnLostError("who knows"), grpc.StatusCode.ABORTED, None),
+        (DemandLostError("who knows"), grpc.StatusCode.ABORTED, None),
         (RefusedCommandError("no target"), grpc.StatusCode.OUT_OF_RANGE, None),
     ],
     ids=range(7),

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from distributor.control import operator_wire as wire
 from distributor.control import operators_pb2 as pb
 from distributor.control.aims import LinkTurn
+from distributor.control.demands import LevelPause
 from distributor.control.operator_wire import RouteQuestion, WaitQuestion
+from distributor.control.protocol import PassedOver
 from distributor.control.questions import AimedLinkRow, LeftFlowRow, RouteRow, Waited
+from distributor.control.resuming import ResumeOrder
 from distributor.control.wire_values import NotUnderstoodError
 
 ROOT = Path(__file__).parents[3]
@@ -26,6 +29,9 @@ ExplainAnswer: routes=1
 ExplainRequest: what=1 sequence=2
 AimedLink: target=1 level=2 topics=3
 LeftFlow: flow=1 target=2 level=3 share=4 lacks=5 why=6
+PauseRequest: level=1 paused=2
+ResumeAnswer: partitions=1 records=2
+ResumeRequest: level=1 topic=2
 RetargetAnswer: links=1
 RetargetRequest: level=1 to=2
 Route: topic=1 partitions=2 flow=3 target=4 level=5 share=6 writer=7 state=8 carried=9 lacks=10 \
@@ -88,9 +94,24 @@ def test_where_links_aim_is_read_as_it_was_written(rows):
     assert wire.decode_aimed(wire.encode_aimed(rows)) == rows
 
 
+@given(counts, st.booleans())
+def test_a_pause_is_read_as_it_was_written(level, paused):
+    pause = LevelPause(level, paused)
+    assert wire.decode_pause(wire.encode_pause(pause)) == pause
+
+
+@given(counts, names, counts)
+def test_that_links_go_on_is_read_as_it_was_written(level, topic, records):
+    asked = ResumeOrder(level, topic)
+    assert wire.decode_resume(wire.encode_resume(asked)) == asked
+    passed = PassedOver(level, records)
+    assert wire.decode_resumed(wire.encode_resumed(passed)) == passed
+
+
 DECODERS = (
     *(wire.decode_wait, wire.decode_waited, wire.decode_route, wire.decode_routes),
-    *(wire.decode_turn, wire.decode_aimed),
+    *(wire.decode_turn, wire.decode_aimed, wire.decode_pause, wire.decode_resume),
+    wire.decode_resumed,
 )
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dafka.model import Partition, replace
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowStatus
 from distributor.control.overview import (
@@ -12,6 +14,7 @@ from distributor.control.overview import (
     replica_row,
 )
 from distributor.control.reports import FlowReport
+from distributor.link.events import Hole
 from tests.support.control_commands import SETTINGS, flow_of
 
 WISHES = Wishes(1, 0, {5: Wished(flow_of(1), "r1", 9), 6: Wished(flow_of(2))})
@@ -48,6 +51,22 @@ def test_flows_are_told_with_who_writes_and_who_could():
     assert next(flow_rows(WISHES, {})).state == ""
     machines["r1"].reports.flows[5].reason = "no such cluster"
     assert [row.why for row in flow_rows(WISHES, machines)] == ["no such cluster", ""]
+
+
+def test_what_an_operator_wants_of_a_flow_is_told():
+    hole = Hole(Partition("orders", "A"), 3, 9)
+    flows = {
+        5: Wished(replace(flow_of(1), passes=(hole,)), "r1", 9),
+        6: Wished(replace(flow_of(2), passes=(hole,))),
+    }
+    wishes = replace(WISHES, flows=flows)
+    machines = {"r1": Told("r1", f5=FlowStatus.WARM)}
+    passes = "passes over holes in 1 partition"
+    assert [row.why for row in flow_rows(wishes, machines)] == [passes, passes]
+    machines["r1"].reports.flows[5].reason = "superseded"
+    assert next(flow_rows(wishes, machines)).why == f"superseded; {passes}"
+    paused = replace(wishes, demands=Demands(paused=frozenset({1})))
+    assert [*flow_rows(paused, {})][1].why == f"paused by an operator; {passes}"
 
 
 def test_replicas_are_told_with_what_they_say():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 
 import pytest
 
-from dafka.model import Partition, PartitionShare
+from dafka.model import Partition, PartitionShare, replace
 from distributor.control.controller import ControllerMachine, ControllerState
+from distributor.control.demands import Demands
 from distributor.control.grants import Wished, Wishes
 from distributor.control.messages import FlowKind, FlowStatus
 from distributor.control.questions import (
@@ -21,6 +22,7 @@ from distributor.control.questions import (
 )
 from distributor.control.reports import FlowReport
 from distributor.control.wanted import flows_of
+from distributor.link.events import Hole
 from tests.support.control_commands import SETTINGS
 from topology import load
 from topology.model import Placement, Topics
@@ -55,7 +57,7 @@ def known(topology=FOUR, writer="r1", **machines):
 
 
 def shared(shares):
-    return replace(FOUR, links=replace(FOUR.links, shares=shares))
+    return dataclasses.replace(FOUR, links=dataclasses.replace(FOUR.links, shares=shares))
 
 
 def test_due_is_what_each_link_carries():
@@ -116,20 +118,38 @@ def test_a_topic_is_explained():
     ]  # fmt: skip
 
 
+def test_what_is_paused_or_passed_over_is_explained():
+    told = Told({1: (FlowStatus.WARM, ENDS), 2: (FlowStatus.WRITING, ENDS)})
+    here = known(r1=told)
+    flows = dict(here.wishes.flows)
+    holes = (Hole(ORDERS, 3, 9), Hole(INTERNAL, 0, 5))
+    flows[2] = replace(flows[2], flow=replace(flows[2].flow, passes=holes))
+    demands = Demands(paused=frozenset({1}))
+    here = KnownFlows(replace(here.wishes, flows=flows, demands=demands), {"r1": told})
+    assert here.state(1, flows[1]) == "paused by an operator"
+    rows = route_rows(FOUR, here, Asked({"orders": {ORDERS: 12, OTHER: 4}}))
+    assert [row.why for row in rows] == [
+        "paused by an operator",
+        "on its way; passes over 6 records that were not kept",
+    ]
+    (_, row) = route_rows(FOUR, here, Asked({"orders": {OTHER: 4}}))
+    assert row.why == "all is there"
+
+
 @pytest.mark.parametrize(
     ("topics", "topic"),
     [(Topics(), "__controllers"), (Topics(exclude=("o*",)), "orders")],
     ids=["internal", "excluded"],
 )
 def test_a_topic_that_no_link_carries_is_explained(topics, topic):
-    rows = ways(Asked(matching(topic, ENDS)), replace(FOUR, topics=topics))
+    rows = ways(Asked(matching(topic, ENDS)), dataclasses.replace(FOUR, topics=topics))
     assert {(carried, lacks) for _, carried, lacks, _ in rows} == {(False, None)}
     assert all("no link carries the topic" in why for *_, why in rows)
 
 
 def test_a_topic_that_is_placed_elsewhere_is_explained():
     names = tuple(one.name for one in FOUR.clusters[:2])
-    placed = replace(FOUR, placement=(Placement(topics="orders", clusters=names),))
+    placed = dataclasses.replace(FOUR, placement=(Placement(topics="orders", clusters=names),))
     rows = ways(Asked(matching("orders", ENDS)), placed, r1=Told({}))
     assert [row for row in rows if row[1]] == [
         ("cluster-2", True, None, "no replica has said how far the target is: r1 has not said "

@@ -104,6 +104,13 @@ def test_a_flow_goes_through_all_stages(replica, connect, works, until):
     assert not replica.join(0)
 
 
+def test_what_an_answer_says_of_flows_is_how_it_is_then(replica, connect):
+    one = connect(replica).begin(*WINDOW)
+    one.wait_for(FlowState(1, FlowStatus.WARM, 0))
+    told = [one.pong(number).progress for number in range(1, 5)]
+    assert len({*told}) == 4, "they turn all the time"
+
+
 def test_flows_go_on_without_a_controller_and_are_found_again(replica, connect, works, until):
     first = connect(replica).begin(*WINDOW, AllowWrites(1, 3))
     first.wait_for(FlowState(1, FlowStatus.WRITING, 3))

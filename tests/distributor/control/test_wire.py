@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.limits import PARTITIONS_MAX, TOPIC_BYTES_MAX
+from dafka.limits import HOLES_PASSED_MAX, PARTITIONS_MAX, TOPIC_BYTES_MAX
 from dafka.model import Partition
 from distributor.control import control_pb2 as pb
 from distributor.control import messages, wire
@@ -76,13 +76,14 @@ Command: hello=1 create_instance=2 update_configuration=3 create_flow=4 schedule
 allow_compaction=7 peek=8 cancel_peek=9 initialization_complete=10 ping=11
 CreateFlow: number=1 flow=2 start=3
 CreateInstance: cluster=1 number=2
-Flow: link=1 kind=2 share=3 shares=4
+Flow: link=1 kind=2 share=3 shares=4 passes=5
 FlowDropped: flow=1
 FlowState: flow=1 status=2 epoch=3 reason=4
 Frontier: topics=1
 Frontiers: flow=1 input=2 write=3 output=4
 Hello: controller=1 epoch=2 oldest=3 newest=4 replica=5
 HelloOk: version=1 replica=2
+Hole: topic=1 address=2 first=3 end=4
 InitializationComplete:
 Link: source=1 level=2 branch=3 targets=4 beyond=5 span=6 topics=7
 PartitionEnd: address=1 end=2
@@ -97,7 +98,8 @@ TopicFrontier: topic=1 ends=2
 UpdateConfiguration: values=1
 Wished: number=1 flow=2 writer=3 epoch=4
 Aim: level=1 branch=2 topics=3 target=4
-Wishes: epoch=1 version=2 flows=3 place=4 aims=5
+LinkHoles: level=1 branch=2 topics=3 holes=4
+Wishes: epoch=1 version=2 flows=3 place=4 aims=5 paused=6 levels_epoch=7 passed=8
 FlowKind: FLOW_KIND_UNSPECIFIED=0 FLOW_KIND_RECORDS=1 FLOW_KIND_OFFSETS=2 FLOW_KIND_SCHEMAS=3
 FlowStatus: FLOW_STATUS_UNSPECIFIED=0 FLOW_STATUS_SUSPENDED=1 FLOW_STATUS_WARM=2 \
 FLOW_STATUS_WRITING=3 FLOW_STATUS_DRAINING=4 FLOW_STATUS_FAILED=5
@@ -282,7 +284,28 @@ def test_what_a_controller_keeps_is_read_as_it_was_written(wishes):
     assert [*decode_wishes(encode_wishes(wishes)).flows] == sorted(wishes.flows)
 
 
-@pytest.mark.parametrize("octets", [b"\xff", pb.Wishes(flows=[pb.Wished()]).SerializeToString()])
+def kept_with(*holes):
+    return pb.Wishes(passed=[pb.LinkHoles(holes=holes)]).SerializeToString()
+
+
+HOLE = pb.Hole(topic=b"orders", address=b"A", first=3, end=9)
+
+
+def test_no_more_holes_than_there_may_be_are_read():
+    assert decode_wishes(kept_with(*[HOLE] * HOLES_PASSED_MAX)) is not None
+    assert decode_wishes(kept_with(*[HOLE] * (HOLES_PASSED_MAX + 1))) is None
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"\xff",
+        pb.Wishes(flows=[pb.Wished()]).SerializeToString(),
+        kept_with(pb.Hole(topic=b"orders", address=b"A", first=9, end=9)),
+        kept_with(pb.Hole(address=b"A", first=3, end=9)),
+    ],
+    ids=range(4),
+)
 def test_what_is_kept_and_not_understood_is_nothing(octets):
     assert decode_wishes(octets) is None
 

@@ -10,6 +10,7 @@ from distributor.link.events import (
     REFUSED_REST_MS_MAX,
     AskHeads,
     HeadsRead,
+    Hole,
     PassOver,
     Resumed,
     Stop,
@@ -194,6 +195,22 @@ def test_what_was_passed_over_by_hand_once_stops_when_it_is_overtaken_again():
     assert stops.counts()[StopReason.OVERTAKEN] == 0
     assert stops.take(HeadsRead({Q: 4}, diverged={Q: 3}), 0) == ([Q], [])
     assert stops.pass_over(Q.topic) == {}, "another history is nobody's to pass over"
+
+
+@pytest.mark.parametrize("hole", [(5, 10), (3, 11)], ids=["it", "a larger one"])
+def test_a_hole_that_is_known_is_passed_over(hole):
+    bench, effects = overtaken(target=4, passes={FLIGHTS: Hole(FLIGHTS, *hole)})
+    assert of(Lost, effects) == [Lost(FLIGHTS, 5, 10)]
+    assert not of(Stopped, effects)
+    assert sequences(bench.source(live(batch(10)))) == [10, 11]
+    assert bench.link.shortened == {FLIGHTS}
+
+
+@pytest.mark.parametrize("hole", [(6, 10), (5, 9)], ids=["more before it", "more behind it"])
+def test_a_hole_that_is_larger_than_was_known_stops(hole):
+    _, effects = overtaken(target=4, passes={FLIGHTS: Hole(FLIGHTS, *hole)})
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.OVERTAKEN, 5, 10))]
+    assert not of(Lost, effects)
 
 
 def test_topics_that_are_to_be_skipped_never_stop():

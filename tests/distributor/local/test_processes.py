@@ -15,7 +15,6 @@ from distributor.local.processes import (
     endpoints_of,
     is_own,
     processes_of,
-    refuse_controlled,
     refuse_elsewhere,
 )
 from topology import load, plan
@@ -290,12 +289,9 @@ def test_replicas_and_controllers_come_last_with_metrics_of_their_own():
     assert named <= set(endpoints_of(plan(load(CONTROLLED))))
 
 
-def test_what_replicas_run_takes_no_commands():
+def test_what_replicas_run_has_no_control_sockets():
     topology = replace(load(CONTROLLED), control=ControlSpec())
     assert control_endpoints(plan(topology)) == []
-    with pytest.raises(PlanError, match="records of cluster-2 are copied by replicas"):
-        refuse_controlled(topology, ["cluster-2"], "command it")
-    refuse_controlled(load(FOUR), ["cluster-2"], "command it")
 
 
 def test_where_a_cluster_gets_replicas_its_distributors_go_and_all_others_stay_as_they_are():

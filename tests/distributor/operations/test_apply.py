@@ -66,44 +66,51 @@ def not_turned(cluster, level, to):
     raise AssertionError((cluster.name, level, to))
 
 
+def not_paused(cluster, level):
+    raise AssertionError((cluster.name, level))
+
+
 def test_the_steps_are_those_of_the_difference(pair, logs):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     assert [one.action for one in applying.steps] == [Action.SWITCH]
-    assert Applying(logs, changed(pair, "name: pair", "name: pair"), not_turned).steps == ()
-    refused = Applying(logs, changed(pair, "level: 1", "level: 2"), not_turned)
+    assert (
+        Applying(logs, changed(pair, "name: pair", "name: pair"), not_turned, not_paused).steps
+        == ()
+    )
+    refused = Applying(logs, changed(pair, "level: 1", "level: 2"), not_turned, not_paused)
     assert [one.rule for one in refused.change.refusals] == ["relabel"]
 
 
 def test_what_runs_is_not_applied_to_itself(pair, logs):
     with pytest.raises(PlanError, match="write what is to run into another file"):
-        Applying(logs, pair.file, not_turned)
+        Applying(logs, pair.file, not_turned, not_paused)
 
 
 def test_nothing_is_applied_where_nothing_runs(pair, tmp_path):
     with pytest.raises(PlanError, match="no `distributor up`"):
-        Applying(tmp_path, pair.file, not_turned)
+        Applying(tmp_path, pair.file, not_turned, not_paused)
 
 
 def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, hangups):
     file = changed(pair, "name: pair", "name: other")
-    applying = Applying(logs, file, not_turned)
+    applying = Applying(logs, file, not_turned, not_paused)
     (switch,) = applying.steps
     with pair.running():
         assert applying.look(switch) == "`distributor up` to read its file again"
         assert hangups == [signal.SIGHUP]
         assert pair.file.read_text() == file.read_text()
         # Interrupted here, it goes on with what is left.
-        again = Applying(logs, file, not_turned)
+        again = Applying(logs, file, not_turned, not_paused)
         assert [one.action for one in again.steps] == [Action.SWITCH]
         PidFile.of(pair.file).note(logs)
         assert again.look(switch) == ""
     assert again.look(switch) == "c1, c2 to answer"
     again.finish()
-    assert Applying(logs, file, not_turned).steps == ()
+    assert Applying(logs, file, not_turned, not_paused).steps == ()
 
 
 def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     (switch,) = applying.steps
     applying.look(switch)
     replace(find(logs), problem="no keys").note(logs)
@@ -115,7 +122,9 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1"]))
     seconds = 0.0
     clock = Clock(seconds=lambda: seconds)
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, clock)
+    applying = Applying(
+        logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused, clock
+    )
     silence = step(Action.SILENCE, "c1")
     with pair.running():
         assert applying.look(silence) == "3 s of silence"
@@ -132,7 +141,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
 
 def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
     other = step(Action.DRAIN, "c1", topics="eu-*")
     with pair.running():
@@ -155,7 +164,7 @@ def leaving(pair, logs, hangups, make_batch):
     """A change by which c1 goes, drained; and its last step."""
     for number in (1, 2):
         pair.fill(number, make_batch([b"1", b"2"], envelope=COPIED))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     drain, switch = step(Action.DRAIN, "c1"), step(Action.SWITCH)
     applying.change = replace(applying.change, steps=(drain, switch))
     with pair.running():
@@ -228,7 +237,10 @@ def controlled(make_pair, logs):
     with ExitStack() as stack:
         server = ControlServer(control_endpoint(pair.topology, "c1", 1), [link])
         stack.callback(server.close)
-        yield Applying(logs, changed(pair, "name: pair", "name: other"), not_turned), link
+        yield (
+            Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused),
+            link,
+        )
 
 
 def test_a_link_is_retargeted_once_and_waited_for(controlled):
@@ -259,7 +271,7 @@ def test_the_sockets_of_what_comes_are_where_the_running_file_is(controlled, tmp
 
 
 def test_without_control_sockets_links_cannot_be_told(pair, logs):
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     with pytest.raises(PlanError, match="no `control` sockets"):
         applying.look(step(Action.HOLD, level=1))
 
@@ -270,15 +282,17 @@ REPLICAS = """    id: 1
 """
 
 
-def test_a_change_whose_links_replicas_run_is_refused_before_its_first_step(pair, logs):
+def test_a_change_of_which_controllers_cannot_be_told_is_refused_before_its_first_step(pair, logs):
     plain = pair.file.read_text()
     pair.file.write_text(plain.replace("    id: 1\n", REPLICAS))
     file = changed(pair, "name: pair", "levels: {epoch: 1}\nname: pair")
-    with pytest.raises(PlanError, match=r"cannot take the step 'level 1: .*c1 are copied by repl"):
-        Applying(logs, file, not_turned)
+    with pytest.raises(PlanError, match=r"cannot take the step 'level 1: .*of c1 have no `listen`"):
+        Applying(logs, file, not_turned, not_paused)
     # To be only run it needs no commands.
     file.write_text(plain)
-    assert [one.action for one in Applying(logs, file, not_turned).steps] == [Action.SWITCH]
+    assert [one.action for one in Applying(logs, file, not_turned, not_paused).steps] == [
+        Action.SWITCH
+    ]
 
 
 def test_of_clusters_with_controllers_the_one_in_charge_retargets(pair, logs, monkeypatch):
@@ -290,7 +304,7 @@ def test_of_clusters_with_controllers_the_one_in_charge_retargets(pair, logs, mo
             raise failures.pop()
         asked.append((cluster.name, level, to))
 
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), turn)
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), turn, not_paused)
     (link,) = [one for one in applying._plan.links if one.source == "c1"]
     told = ToldByReplicas()
     monkeypatch.setattr(applies, "ask_replicas", lambda _: told)
@@ -302,4 +316,35 @@ def test_of_clusters_with_controllers_the_one_in_charge_retargets(pair, logs, mo
     assert asked == [("c1", 1, "c2")], "once"
     told.rows[link] = protocol.LinkRow("c1", 1, 1, "c2", "serving", "", "", 0, 5)
     assert applying.look(retarget) == ""
-    assert Applying(logs, pair.file.with_name("new.yaml"), not_turned).look(retarget) == ""
+    assert (
+        Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused).look(retarget) == ""
+    )
+
+
+def test_of_clusters_with_controllers_the_one_in_charge_pauses(pair, logs, monkeypatch, make_batch):
+    text = pair.file.read_text()
+    pair.file.write_text(text.replace("    id: 1\n", REPLICAS))
+    pair.fill(2, make_batch([b"1"] * 3, partition=ORDERS))
+    asked, failures = [], [QueryError("no answer from c1")]
+
+    def pause(cluster, level):
+        if failures:
+            raise failures.pop()
+        asked.append((cluster.name, level))
+
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, pause)
+    waiting = ["c1 level 1 to pause"]
+    monkeypatch.setattr(applies, "unpaused", lambda _, level: waiting)
+    hold = step(Action.HOLD, level=1)
+    assert applying.look(hold) == "no answer from c1"
+    assert applying.look(hold) == "c1 level 1 to pause"
+    waiting.clear()
+    assert applying.look(hold) == "c2 to answer"
+    with pair.running(2):
+        with pytest.raises(PlanError, match="no `control` sockets"):
+            applying.look(hold)  # those of the other cluster
+        assert asked == [("c1", 1)], "once"
+        (link,) = [one for one in applying._plan.links if one.source == "c1"]
+        assert applying._sent == {link: {ORDERS: 2}}
+        applying._sent[link][ORDERS] = 3
+        assert applying.look(hold) == "c2, which lacks records of 1 partition"

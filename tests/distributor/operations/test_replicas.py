@@ -22,6 +22,7 @@ from distributor.operations.replicas import (
     ToldByReplicas,
     ask_replicas,
     remembered_by_replicas,
+    unpaused,
 )
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import NO_ANSWER, Told, ask_links
@@ -209,3 +210,22 @@ def test_what_replicas_knew_of_a_cluster_is_asked_of_all_page_by_page(serve, fre
     (silent,) = told.silent
     assert silent.startswith(f"c1 replica replica:3: {nobody}: ")
     assert remembered_by_replicas(controlled(*known), "c1") == RememberedByReplicas()
+
+
+def test_a_level_is_paused_once_all_replicas_have_its_links_and_none_writes(serve):
+    warm = links(OpenedRow(False, row()), positions=True)
+    assert unpaused(controlled(serve(warm), serve(warm)), 1) == []
+    assert unpaused(controlled(serve(warm)), 2) == [], "no link crosses it"
+    writes = links(OpenedRow(True, row()))
+    assert unpaused(controlled(serve(warm), serve(writes)), 1) == ["c1 level 1 to pause"]
+    ending = links()
+    waits = ["c1 replica replica:2 to have level 1"]
+    assert unpaused(controlled(serve(warm), serve(ending)), 1) == waits
+    half = links(share(0, 2, writes=False))
+    assert unpaused(controlled(serve(warm), serve(half)), 1) == waits
+
+
+def test_a_level_is_not_paused_where_a_replica_does_not_answer(serve):
+    warm = links(OpenedRow(False, row()))
+    the_plan = controlled(serve(warm), "127.0.0.1:1")
+    assert unpaused(the_plan, 1) == ["c1 replica replica:2 to answer"]

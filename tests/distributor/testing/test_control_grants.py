@@ -10,11 +10,11 @@ from distributor.control.events import SessionEnd
 from distributor.control.grants import (
     NO_WISHES,
     BeginReplica,
+    DemandAsked,
+    DemandKept,
     GrantMachine,
     ReplicaLost,
     TellReplica,
-    TurnAsked,
-    TurnKept,
     Wished,
     WishesKept,
 )
@@ -118,9 +118,37 @@ def gives_to_who_is_gone(decide=GrantMachine._decide):
     return faulty
 
 
-def kept_aims_are_not_read(init=GrantMachine.__init__):
+def kept_is_read_without(init=GrantMachine.__init__, **nothing):
     def faulty(self, epoch, instance, flows, replicas, kept, *rest):
-        init(self, epoch, instance, flows, replicas, replace(kept, aims={}), *rest)
+        kept = replace(kept, demands=replace(kept.demands, **nothing))
+        init(self, epoch, instance, flows, replicas, kept, *rest)
+
+    return faulty
+
+
+def who_wrote_is_not_asked(granted=GrantMachine._granted):
+    """What is paused is written by nobody only once somebody else would write it."""
+
+    def faulty(self, flows, now_ms):
+        flows = {
+            number: self.wishes.flows.get(number, wished)
+            if self._demands.pauses(wished.flow)
+            else wished
+            for number, wished in flows.items()
+        }
+        return granted(self, flows, now_ms)
+
+    return faulty
+
+
+def who_pauses_is_not_told(say=GrantMachine._say):
+    def faulty(self):
+        before = self.kept
+        begun = {*self._begun}
+        effects = say(self)
+        if before.demands.paused == self.kept.demands.paused:
+            return effects
+        return [e for e in effects if not isinstance(e, BeginReplica) or e.replica not in begun]
 
     return faulty
 
@@ -128,7 +156,7 @@ def kept_aims_are_not_read(init=GrantMachine.__init__):
 def answered_at_once(handle=GrantMachine.handle):
     def faulty(self, event, now_ms):
         effects = handle(self, event, now_ms)
-        answers = [TurnKept(event.number)] if isinstance(event, TurnAsked) else []
+        answers = [DemandKept(event.number)] if isinstance(event, DemandAsked) else []
         return [*effects, *answers]
 
     return faulty
@@ -172,7 +200,19 @@ FAULTS = {
         Writers, "heard", the_last_to_speak_counts()
     ),
     "aims that are kept are not read": lambda patch: patch.setattr(
-        GrantMachine, "__init__", kept_aims_are_not_read()
+        GrantMachine, "__init__", kept_is_read_without(aims={})
+    ),
+    "pauses that are kept are not read": lambda patch: patch.setattr(
+        GrantMachine, "__init__", kept_is_read_without(paused=frozenset())
+    ),
+    "holes to pass that are kept are not read": lambda patch: patch.setattr(
+        GrantMachine, "__init__", kept_is_read_without(passed={})
+    ),
+    "what is paused keeps its writer": lambda patch: patch.setattr(
+        GrantMachine, "_granted", who_wrote_is_not_asked()
+    ),
+    "who writes what is paused is not told": lambda patch: patch.setattr(
+        GrantMachine, "_say", who_pauses_is_not_told()
     ),
     "what ends is not said": lambda patch: patch.setattr(
         GrantMachine, "_changes", what_ends_is_not_said()

@@ -6,42 +6,42 @@ import asyncio
 from itertools import count
 from typing import TYPE_CHECKING
 
-from distributor.control.grants import TurnAsked
+from distributor.control.grants import DemandAsked
 from distributor.errors import CommandError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from distributor.control.aims import LinkTurn
+    from distributor.control.demands import Demand
 
 
-class TurnLostError(CommandError):
+class DemandLostError(CommandError):
     """Whether what an operator wants is kept is not known: who heard it is in charge no more."""
 
 
-class TurnDesk:
+class DemandDesk:
     """Commands to one controller.
 
     Args:
         take: Takes one in, for its machine.
     """
 
-    def __init__(self, take: Callable[[TurnAsked], None]) -> None:
+    def __init__(self, take: Callable[[DemandAsked], None]) -> None:
         self._take = take
         self._futures: dict[int, asyncio.Future[None]] = {}
         self._numbers = count(1)
 
-    async def turn(self, turn: LinkTurn) -> None:
+    async def demand(self, demand: Demand) -> None:
         """Have something wanted, and wait until it is kept.
 
         Raises:
-            TurnLostError: That is not known.
+            DemandLostError: That is not known.
         """
         number = next(self._numbers)
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._futures[number] = future
         try:
-            self._take(TurnAsked(number, turn))
+            self._take(DemandAsked(number, demand))
             await future
         finally:
             del self._futures[number]
@@ -57,7 +57,7 @@ class TurnDesk:
         for future in self._futures.values():
             if not future.done():
                 future.set_exception(
-                    TurnLostError(
+                    DemandLostError(
                         "this controller is in charge no more, and does not know whether that is "
                         "kept: ask again"
                     )

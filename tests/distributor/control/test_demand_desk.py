@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from distributor.control.aims import LinkTurn
-from distributor.control.turn_desk import TurnDesk, TurnLostError
+from distributor.control.demand_desk import DemandDesk, DemandLostError
 
 TURN = LinkTurn(3, "south")
 
@@ -15,10 +15,10 @@ TURN = LinkTurn(3, "south")
 def test_each_is_told_once_his_own_is_kept():
     async def scenario():
         taken = []
-        desk = TurnDesk(taken.append)
-        one, other = (asyncio.create_task(desk.turn(TURN)) for _ in range(2))
+        desk = DemandDesk(taken.append)
+        one, other = (asyncio.create_task(desk.demand(TURN)) for _ in range(2))
         await asyncio.sleep(0)
-        assert [asked.turn for asked in taken] == [TURN, TURN]
+        assert [asked.demand for asked in taken] == [TURN, TURN]
         desk.kept(taken[1].number)
         await other
         assert not one.done()
@@ -32,12 +32,12 @@ def test_each_is_told_once_his_own_is_kept():
 
 def test_who_is_in_charge_no_more_does_not_know():
     async def scenario():
-        desk = TurnDesk(lambda _: None)
-        gone, waits = (asyncio.create_task(desk.turn(TURN)) for _ in range(2))
+        desk = DemandDesk(lambda _: None)
+        gone, waits = (asyncio.create_task(desk.demand(TURN)) for _ in range(2))
         await asyncio.sleep(0)
         gone.cancel()
         desk.leave()
-        with pytest.raises(TurnLostError, match="ask again"):
+        with pytest.raises(DemandLostError, match="ask again"):
             await waits
         with pytest.raises(asyncio.CancelledError):
             await gone
