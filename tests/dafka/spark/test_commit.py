@@ -8,43 +8,27 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError
-from dafka.groups.runs import STAGED, group_of, manifest_in
-from dafka.model import Partition
+from dafka.groups.runs import STAGED, RunState, group_of_key, group_of_topic, run_in, sink_in
 from dafka.node.mirror import Mirror
 from dafka.process import metrics
 from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark import commit as commit_module
-from dafka.spark.commit import RepeatedError, RunCommit, RunName, address_for
+from dafka.spark import placing as placing_module
+from dafka.spark import publication as publication_module
+from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options
+from dafka.spark.placing import RepeatedError
 from dafka.spark.staging import Attempt
 from dafka.spark.writer import stage
-from dafka.transport.access import Access, Rights, fingerprint
 from dafka.transport.keys import Credentials, load_access, new_keys
 from tests.dafka.spark.conftest import SparkCluster, close_mirrors
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 KEY = "query q"
-
-
-def test_names_follow_from_key_and_task_and_nothing_else():
-    keys = "query q", "job q"
-    names = {address_for(Cluster(), key, task) for key in keys for task in range(3)}
-    assert len(names) == 6
-    assert all(len(name) == 32 and name == name.upper() for name in names)
-    assert {address_for(Cluster(), KEY, task) for task in range(3)} < names
-
-
-def test_names_are_of_the_jobs_key():
-    public, secret = new_keys()
-    keys = Credentials(Access(new_keys()[0], {public: Rights()}), public, secret)
-    name = address_for(Cluster(credentials=keys), KEY, 3)
-    assert name[:16] == fingerprint(public)
-    assert name[16:] == address_for(Cluster(), KEY, 3)[16:]
 
 
 @pytest.fixture
@@ -69,22 +53,33 @@ def committed(options, *tasks, run=0, key=KEY, **name):
     return RunCommit(options, RunName(key, run, **name), segments).commit()
 
 
-def log(cluster, task=0, topic="out"):
-    """The values of a task, in order."""
-    partition = Partition(topic, address_for(Cluster(), KEY, task))
-    return [record.value for record in cluster.records().get(partition, ())]
+def log(cluster, topic="out"):
+    """The values of a topic's one partition, in order."""
+    ((_, records),) = [one for one in cluster.published().items() if one[0].topic == topic]
+    return [record.value for record in records]
+
+
+def sink_of(options, topic="out"):
+    """What the register of a topic has."""
+    with Register(options.cluster.open(), group_of_topic(topic), 2_000) as register:
+        return sink_in(register.read())
+
+
+def agreed_on(options, key=KEY):
+    with Register(options.cluster.open(), group_of_key(key), 2_000) as register:
+        return run_in(register.read())
 
 
 def numbers(first, end):
     return [b"%02d" % number for number in range(first, end)]
 
 
-def test_runs_follow_each_other_and_tasks_are_apart(cluster, options):
+def test_runs_and_their_tasks_follow_each_other(cluster, options):
     committed(options, [b"1", b"2"], run=0)
     committed(options, [b"3"], [b"4"], run=1)
     committed(options, run=2)
     committed(options, [], [b"5"], run=3)
-    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"3"], [b"4", b"5"])
+    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +98,7 @@ def test_a_run_is_written_once_however_it_is_repeated(cluster, options, again):
     assert committed(options, *again) == first
     assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert log(cluster) == [b"1", b"2", b"5"]
+    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_a_job_that_is_run_again_has_the_same_rows_or_is_refused(cluster, options):
@@ -123,10 +118,12 @@ def test_an_earlier_run_is_refused_by_number(cluster, options):
     assert cluster.values() == [b"1", b"2"]
 
 
-def test_a_job_whose_key_nobody_knows_asks_no_store(cluster, options, monkeypatch):
-    monkeypatch.setattr(commit_module, "Register", None)
-    committed(options, [b"1"], [b"2"], shared=False)
-    assert cluster.values() == [b"1", b"2"]
+def test_a_job_whose_key_nobody_knows_goes_on_where_others_are(cluster, options):
+    committed(options, [b"1"], [b"2"])
+    for job in (b"3", b"4"):
+        committed(options, [job], key=f"job {job}", shared=False)
+    committed(options, [b"5"], run=1)
+    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 class DiedError(Exception):
@@ -170,7 +167,7 @@ def test_what_was_agreed_on_is_published_whoever_died(
         committed(options, [b"other", b"rows", b"and more"])
         assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"5"], [b"3", b"4"])
+    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -186,9 +183,8 @@ def test_drivers_that_die_anywhere_leave_every_run_once(cluster, options, monkey
         committed(options, *dealt(random, rows), run=run)
     expected = [value for run in range(3) for value in numbers(run * 10, run * 10 + 8)]
     assert cluster.values() == expected
-    for records in cluster.published().values():
-        runs = [record.value[:1] for record in records]
-        assert runs == sorted(runs), "a partition has the runs in order"
+    runs = [value[:1] for value in log(cluster)]
+    assert runs == sorted(runs), "a partition has the runs in order"
 
 
 def test_a_task_that_died_leaves_nothing_to_the_next_one(cluster, options, monkeypatch):
@@ -221,6 +217,7 @@ def apart(options, monkeypatch):
         return mine.mirror
 
     monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
+    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
     yield
     for mirror in mirrors:
         mirror.close()
@@ -305,7 +302,9 @@ def test_a_run_goes_on_behind_what_retention_has_taken(cluster, options):
     assert cluster.values() == [], "what was there is not written again"
     committed(options, [b"3"], run=1)
     with StoreClient(cluster.query) as client:
-        (batch,) = client.read(Partition("out", address_for(Cluster(), KEY, 0)), 2)
+        ((partition, kept),) = client.ranges("out").items()
+        (batch,) = client.read(partition, 2)
+    assert kept == range(2, 3)
     assert [(record.sequence, record.value) for record in records_of(batch)] == [(2, b"3")]
 
 
@@ -373,8 +372,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert options.min_acks == 1
     committed(options, [b"0"], run=0)
     cluster.stores[0].close()
+    monkeypatch.setattr(placing_module, "Register", hasty)
     committed(options, [b"job"], key="job j", shared=False)
-    monkeypatch.setattr(commit_module, "Register", hasty)
     segments = staged(options, [b"1"])
     with pytest.raises(QueryError, match="1 of 2 stores"):
         RunCommit(options, RunName(KEY, 1), segments).commit()
@@ -384,8 +383,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert b"1" in cluster.records_of(1)
 
 
-def hasty(*given):
-    return Register(*given, patience_ms=500)
+def hasty(*given, patience_ms):
+    return Register(*given, patience_ms=min(patience_ms, 500))
 
 
 def silent_stores(*_):
@@ -404,11 +403,10 @@ def test_where_nobody_acknowledges_the_run_is_not_done(cluster, options, monkeyp
     assert cluster.values() == [b"1"]
 
 
-def test_the_register_has_what_is_published(cluster, options):
+def test_registers_have_what_is_published(cluster, options):
     found = committed(options, [b"1", b"2"], [b"3"])
-    with Register(options.cluster.open(), group_of(KEY), 2_000) as register:
-        assert manifest_in(register.read()) == found
-    assert [(part.first, part.records) for part in found.parts] == [(0, 2), (0, 1)]
+    assert agreed_on(options) == (found, RunState.OPEN)
+    assert (sink_of(options).last, sink_of(options).ends) == (found, (3,))
 
 
 @pytest.fixture
@@ -441,12 +439,4 @@ def test_with_these_rights_a_sink_writes(guarded):
     options = guarded("out", "__staged", "__consumer_offsets")
     found = committed(options, [b"1", b"2"])
     assert committed(options, [b"2", b"1"]) == found
-    assert committed(options, [b"3"], run=1).parts[0].first == 2
-
-
-def test_without_commits_of_groups_new_jobs_write_and_queries_are_told(guarded, monkeypatch):
-    options = guarded("out", "__staged", stream=False)
-    committed(options, [b"1"], key="job j", shared=False)
-    monkeypatch.setattr(commit_module, "Register", hasty)
-    with pytest.raises(QueryError, match="not permitted"):
-        committed(options, [b"1"])
+    assert committed(options, [b"3"], run=1).records == 1
