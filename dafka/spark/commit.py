@@ -15,6 +15,8 @@ from uuid import uuid4
 from dafka.errors import QueryError
 from dafka.groups.runs import Manifest, TopicSink
 from dafka.query.agreement import PATIENCE_MS
+from dafka.query.client import SIGN_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.spark.placing import Placing, RepeatedError
 from dafka.spark.publication import Publisher
 from dafka.spark.staging import mirror_of
@@ -60,7 +62,6 @@ class RunCommit:
     def __init__(self, options: SinkOptions, run: RunName, segments: Iterable[StagedRows]) -> None:
         self._options = options
         self._run = run
-        self._publisher = Publisher(options)
         self._mine = Manifest(run.key, run.number, run.shared, tuple(sorted(segments)))
 
     def commit(self) -> Manifest:
@@ -76,7 +77,10 @@ class RunCommit:
         # It finds the stores while these agree.
         mirror_of(self._options)
         patience_ms = PATIENCE_MS if self._run.shared else SHORT_PATIENCE_MS
-        with Placing(self._options, self._publisher, patience_ms) as placing:
+        cluster = self._options.cluster.open()
+        with ClusterClient(cluster, SIGN_TIMEOUT_MS) as stores:
+            publisher = Publisher(self._options, cluster, stores)
+            placing = Placing(cluster, stores, publisher, patience_ms)
             try:
                 for topic, partitions in self._mine.topics.items():
                     placing.claim(topic, partitions)
@@ -84,7 +88,7 @@ class RunCommit:
                 if self._run.shared or placing.stores_agree():
                     raise
                 log.warning("a job writes to partitions of its own: %s", error)
-                self._publish_apart()
+                self._publish_apart(publisher)
                 return self._mine
             found = self._agreed(placing) if self._run.shared else self._mine
             placing.end(found, mine=True)
@@ -111,11 +115,11 @@ class RunCommit:
                 "an order?)"
             )
 
-    def _publish_apart(self) -> None:
+    def _publish_apart(self, publisher: Publisher) -> None:
         """Publish to partitions that nobody else knows: then there is nobody to agree with.
 
         Nothing of the run was said to any store, so none can bring it about a second time.
         """
         for topic, partitions in self._mine.topics.items():
             alone = TopicSink(0, uuid4().hex, (0,) * partitions)
-            self._publisher.publish(topic, alone.after(topic, self._mine))
+            publisher.publish(topic, alone.after(topic, self._mine))

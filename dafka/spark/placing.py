@@ -12,7 +12,6 @@ came before it in earlier topics are whole, and ending it needs to end others in
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -31,18 +30,17 @@ from dafka.groups.runs import (
     sink_in,
 )
 from dafka.query.agreement import PATIENCE_MS, Register
-from dafka.query.client import LOOK_TIMEOUT_MS
-from dafka.query.cluster_client import ClusterClient
-from dafka.spark.publication import LostRowsError, Publisher
+from dafka.spark.publication import LostRowsError
 from dafka.spark.topic_sinks import group_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
 
+    from dafka.cluster import Cluster
     from dafka.groups.membership import Membership
     from dafka.groups.runs import Manifest
-    from dafka.spark.options import SinkOptions
+    from dafka.query.cluster_client import ClusterClient
+    from dafka.spark.publication import Publisher
 
 log = logging.getLogger(__name__)
 
@@ -55,18 +53,23 @@ class Placing:
     """Places runs in their topics. Used by one thread at a time.
 
     Args:
-        options: Of the sink.
+        cluster: Whose stores agree.
+        stores: How they are asked.
         publisher: What publishes them.
         patience_ms: For how long stores are asked to agree.
     """
 
     def __init__(
-        self, options: SinkOptions, publisher: Publisher, patience_ms: int = PATIENCE_MS
+        self,
+        cluster: Cluster,
+        stores: ClusterClient,
+        publisher: Publisher,
+        patience_ms: int = PATIENCE_MS,
     ) -> None:
-        self._cluster = options.cluster.open()
+        self._cluster = cluster
+        self._stores = stores
         self._publisher = publisher
         self._patience_ms = patience_ms
-        self._opened = ExitStack()
         self._registers: dict[str, Register] = {}
 
     def claim(self, topic: str, partitions: int) -> None:
@@ -244,26 +247,18 @@ class Placing:
 
     def stores_agree(self) -> bool:
         """Whether so many stores answer that they could agree on anything."""
-        with ClusterClient(self._cluster, LOOK_TIMEOUT_MS) as stores:
-            answers = stores.all(lambda store: store.health())
+        answers = self._stores.all(lambda store: store.health())
         return len(answers.given) >= majority_of(len(self._cluster.stores))
 
     def _register(self, group: str) -> Register:
         register = self._registers.get(group)
         if register is None:
-            opened = Register(self._cluster, group, SESSION_MS, patience_ms=self._patience_ms)
-            register = self._registers[group] = self._opened.enter_context(opened)
+            register = self._registers[group] = Register(
+                *(self._cluster, group, SESSION_MS),
+                patience_ms=self._patience_ms,
+                stores=self._stores,
+            )
         return register
-
-    def close(self) -> None:
-        """Release the connections."""
-        self._opened.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 def _sink(membership: Membership) -> TopicSink:

@@ -6,7 +6,6 @@ it, how often, and whether somebody else does it at the same time.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid5
 
@@ -14,7 +13,6 @@ from dafka.errors import DafkaError
 from dafka.groups.runs import STAGED
 from dafka.model import Partition, address_in, address_of
 from dafka.process.clock import CLOCK
-from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark.planning import DataLossError, Range, RangeReader
 from dafka.spark.rows import ahead
@@ -58,11 +56,14 @@ class Publisher:
 
     Args:
         options: Of the sink.
+        cluster: Where to.
+        stores: How its stores are asked.
     """
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, cluster: Cluster, stores: ClusterClient) -> None:
         self._options = options
-        self._cluster = options.cluster.open()
+        self._cluster = cluster
+        self._stores = stores
         self._whole: set[tuple[str, int, str]] = set()
         """Runs of which it is known that all that a topic has of them is published."""
 
@@ -132,14 +133,11 @@ class Publisher:
         def ends(store: StoreClient) -> Ends:
             return {named[one]: kept.stop for one, kept in store.ranges_of(named).items()}
 
-        with ClusterClient(self._cluster, LOOK_TIMEOUT_MS) as stores:
-            answers = stores.all(ends)
-        # Who does not answer is the last to be asked for what is staged, too.
-        self._cluster = replace(self._cluster, stores=(*answers.given, *answers.failures))
+        answers = self._stores.all(ends)
         if answers.given:
             return list(answers.given.values())
-        with ClusterClient(self._cluster) as stores:
-            return stores.some(ends, 1)
+        with ClusterClient(self._cluster) as patient:
+            return patient.some(ends, 1)
 
     def _send(self, topic: str, sink: TopicSink, parts: Mapping[int, range]) -> None:
         """Publish what is staged of these; returns when stores have all of it."""
@@ -174,6 +172,8 @@ class Publisher:
             begins: The next sequence of each; goes on with what is yielded.
         """
         with RangeReader(self._cluster) as stores:
+            # Who does not answer the other questions is the last to be asked here, too.
+            stores.prefer(0, self._stores.silent)
             for segment in segments:
                 if not any(number in partitions for number, _ in segment.rows):
                     continue

@@ -5,11 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-import pyarrow as pa
 import pytest
 
 from dafka.errors import NotStoredError, QueryError
-from dafka.groups.runs import STAGED, RunState, group_of_key, group_of_topic, run_in, sink_in
+from dafka.groups.runs import STAGED, RunState
 from dafka.node.mirror import Mirror
 from dafka.process import metrics
 from dafka.query.agreement import Register
@@ -21,14 +20,20 @@ from dafka.spark import publication as publication_module
 from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options
 from dafka.spark.placing import RepeatedError
-from dafka.spark.staging import Attempt
-from dafka.spark.writer import stage
 from dafka.transport.keys import Credentials, load_access, new_keys
 from tests.dafka.spark.conftest import SparkCluster, close_mirrors
+from tests.support.sink_runs import (
+    KEY,
+    DiedError,
+    agreed_on,
+    committed,
+    dying,
+    log_of,
+    sink_of,
+    staged,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
-
-KEY = "query q"
 
 
 @pytest.fixture
@@ -36,38 +41,6 @@ def options(cluster):
     """Batches hold one record, so that a driver can die between any two."""
     given = {**cluster.options, "topic": "out"}
     return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
-
-
-def staged(options, *tasks, run=0, now_ms=1_000):
-    """What tasks have staged that have these values."""
-    segments = []
-    for number, values in enumerate(tasks):
-        table = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
-        segments += stage([table], options, Attempt(KEY, run, number, now_ms))
-    return segments
-
-
-def committed(options, *tasks, run=0, key=KEY, **name):
-    """Do what tasks and a driver do."""
-    segments = staged(options, *tasks, run=run)
-    return RunCommit(options, RunName(key, run, **name), segments).commit()
-
-
-def log(cluster, topic="out"):
-    """The values of a topic's one partition, in order."""
-    ((_, records),) = [one for one in cluster.published().items() if one[0].topic == topic]
-    return [record.value for record in records]
-
-
-def sink_of(options, topic="out"):
-    """What the register of a topic has."""
-    with Register(options.cluster.open(), group_of_topic(topic), 2_000) as register:
-        return sink_in(register.read())
-
-
-def agreed_on(options, key=KEY):
-    with Register(options.cluster.open(), group_of_key(key), 2_000) as register:
-        return run_in(register.read())
 
 
 def numbers(first, end):
@@ -79,7 +52,7 @@ def test_runs_and_their_tasks_follow_each_other(cluster, options):
     committed(options, [b"3"], [b"4"], run=1)
     committed(options, run=2)
     committed(options, [], [b"5"], run=3)
-    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +71,7 @@ def test_a_run_is_written_once_however_it_is_repeated(cluster, options, again):
     assert committed(options, *again) == first
     assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_a_job_that_is_run_again_has_the_same_rows_or_is_refused(cluster, options):
@@ -123,26 +96,7 @@ def test_a_job_whose_key_nobody_knows_goes_on_where_others_are(cluster, options)
     for job in (b"3", b"4"):
         committed(options, [job], key=f"job {job}", shared=False)
     committed(options, [b"5"], run=1)
-    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
-
-
-class DiedError(Exception):
-    """The driver has."""
-
-
-def dying(monkeypatch, after):
-    """Let the driver die when it has published so many batches."""
-    publish, left = Mirror.publish, [after]
-
-    def until_it_dies(mirror, batch, silence_s):
-        if batch.partition.topic != STAGED:
-            if not left[0]:
-                mirror.flush(10)
-                raise DiedError
-            left[0] -= 1
-        publish(mirror, batch, silence_s)
-
-    monkeypatch.setattr(Mirror, "publish", until_it_dies)
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_what_is_only_staged_is_not_there(cluster, options):
@@ -167,7 +121,7 @@ def test_what_was_agreed_on_is_published_whoever_died(
         committed(options, [b"other", b"rows", b"and more"])
         assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert log(cluster) == [b"1", b"2", b"3", b"4", b"5"]
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -183,7 +137,7 @@ def test_drivers_that_die_anywhere_leave_every_run_once(cluster, options, monkey
         committed(options, *dealt(random, rows), run=run)
     expected = [value for run in range(3) for value in numbers(run * 10, run * 10 + 8)]
     assert cluster.values() == expected
-    runs = [value[:1] for value in log(cluster)]
+    runs = [value[:1] for value in log_of(cluster)]
     assert runs == sorted(runs), "a partition has the runs in order"
 
 
@@ -272,7 +226,7 @@ def test_a_driver_that_wakes_when_others_have_gone_on_changes_nothing(
     wake.set()
     zombie.join(60)
     assert not zombie.is_alive()
-    assert log(cluster) == [b"1", b"2", b"3"]
+    assert log_of(cluster) == [b"1", b"2", b"3"]
     assert disputes() == before
 
 
@@ -383,8 +337,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert b"1" in cluster.records_of(1)
 
 
-def hasty(*given, patience_ms):
-    return Register(*given, patience_ms=min(patience_ms, 500))
+def hasty(*given, patience_ms, stores):
+    return Register(*given, patience_ms=min(patience_ms, 500), stores=stores)
 
 
 def silent_stores(*_):
