@@ -223,6 +223,7 @@ def sink_options(
         given.refuse("runId", "a stream's own id does it")
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
     if copying:
+        given.refuse("partitions", "whole batches have their own")
         cluster.open().checked_mirroring()
     else:
         _check_rights(cluster.open())
