@@ -11,7 +11,7 @@ repeatable: stores drop what they have, whoever sends it how often.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
@@ -256,8 +256,8 @@ def dealt(
     found, starts = np.unique(numbers[order], return_index=True)
     if len(found) > 1:
         table = table.take(pa.array(order))
-    ends = [*starts[1:].tolist(), len(numbers)]
-    for number, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+    bounds = [*starts.tolist(), len(numbers)]
+    for number, (start, end) in zip(found.tolist(), pairwise(bounds), strict=True):
         yield number, table.slice(start, end - start)
 
 

@@ -58,7 +58,7 @@ def start(cluster):
     with ExitStack() as started:
 
         def start(master="local[4,4]", *, conf=(), options=(), **given):
-            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0} | given
+            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "keys": 0} | given
             job |= {"master": master, "conf": dict(conf)}
             job["options"] = {**cluster.options, "topic": "t", **dict(options)}
             driver = subprocess.Popen(
@@ -152,6 +152,39 @@ def test_a_job_goes_on_after_its_driver_was_killed_with_other_tasks(start, clust
     kill(killed)
     assert end(start("local[2,4]", options=options, tasks=7)) == ""
     assert cluster.values() == numbers()
+
+
+@pytest.mark.parametrize("named", [{}, {"runId": "nightly"}])
+def test_what_a_killed_driver_has_begun_to_publish_another_job_ends(start, cluster, until, named):
+    """One that nobody can repeat, too; the other has other rows, and is behind it."""
+    killed = start(options={**named, "partitions": "3"}, keys=17)
+    until(lambda: killed.poll() is not None or cluster.published(), JOB_S_MAX)
+    kill(killed)
+    assert end(start("local[2,4]", first=ROWS, tasks=3, keys=17)) == ""
+    assert cluster.values() == numbers(0, 2 * ROWS)
+    logs = cluster.published()
+    assert len(logs) == 3
+    for records in logs.values():
+        second = [int(record.value) >= ROWS for record in records]
+        assert second == sorted(second)
+
+
+def test_jobs_at_once_share_the_partitions_of_a_topic(start, cluster):
+    """Each is whole, and one behind the other in every partition."""
+    drivers = [
+        start("local[2,4]", first=first, tasks=tasks, keys=17, options={"partitions": "3"})
+        for first, tasks in ((0, 4), (ROWS, 3))
+    ]
+    assert [end(driver) for driver in drivers] == ["", ""]
+    assert cluster.values() == numbers(0, 2 * ROWS)
+    logs = cluster.published()
+    assert len(logs) == 3
+    firsts = set()
+    for records in logs.values():
+        jobs = [int(record.value) // ROWS for record in records]
+        assert jobs in (sorted(jobs), sorted(jobs, reverse=True))
+        firsts.add(jobs[0])
+    assert len(firsts) == 1
 
 
 def test_of_two_jobs_at_once_with_one_name_one_counts(start, cluster):

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Header, Partition
+from dafka.model import Header, Partition, range_of, slot_of
 from dafka.query.client import StoreClient
 from dafka.spark import register
 from dafka.spark.commit import RunCommit, RunName
@@ -125,6 +125,57 @@ def test_queries_whose_batches_have_one_name_do_not_lose_any(spark, cluster, tmp
         writer.start().awaitTermination()
     assert cluster.values() == values(400)
     assert len(cluster.published()) == 1, "batches go on in the partition of those before"
+
+
+def test_partitions_stay_few_whatever_writes_and_by_however_many_tasks(spark, cluster, tmp_path):
+    """Twenty runs of foreachBatch, none of which has a name."""
+    register(spark)
+    texts = tmp_path / "texts"
+    for file in range(20):
+        spark.range(file * 30, file * 30 + 30, 1, 1).selectExpr("CAST(id AS STRING)").write.mode(
+            "append"
+        ).text(str(texts))
+
+    def write(rows, batch):
+        keyed = rows.selectExpr("CAST(CAST(value AS LONG) % 11 AS STRING) AS key", "value")
+        writer = keyed.repartition(batch % 5 + 1).write.format("dafka").mode("append")
+        writer.options(**cluster.options, topic="t", partitions=4).save()
+
+    stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(texts))
+    writer = stream.writeStream.foreachBatch(write).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    assert len([one for one in query.recentProgress if one["numInputRows"]]) == 20
+    assert cluster.values() == values(600)
+    logs = cluster.published()
+    assert len(logs) == 4
+    for partition, records in logs.items():
+        numbers = {(murmur2(record.key) & 0x7FFF_FFFF) % 4 for record in records}
+        assert numbers == {range_of(slot_of(partition.address), 4)}, "as a client of Kafka has it"
+
+
+def test_the_rows_of_a_key_are_in_the_order_of_the_runs_of_all_queries(spark, cluster, tmp_path):
+    """Three runs of two queries, each of a file, one query after the other."""
+    register(spark)
+    for number in range(6):
+        texts, first = tmp_path / f"texts-{number % 2}", number * 220
+        rows = spark.range(first, first + 220, 1, 4).selectExpr("CAST(id AS STRING)")
+        rows.write.mode("append").text(str(texts))
+        stream = spark.readStream.text(str(texts))
+        keyed = stream.selectExpr("CAST(CAST(value AS LONG) % 11 AS STRING) AS key", "value")
+        writer = keyed.repartition(number % 3 + 1).writeStream.format("dafka")
+        writer = writer.options(**cluster.options, topic="t", partitions=3)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint-{number % 2}"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    logs = cluster.published().values()
+    assert len(logs) == 3
+    assert cluster.values() == values(1_320)
+    keys = [record.key for records in logs for record in records]
+    for key in set(keys):
+        (log,) = (records for records in logs if any(record.key == key for record in records))
+        runs = [int(record.value) // 220 for record in log if record.key == key]
+        assert runs == sorted(runs)
+        assert len(runs) == 120
 
 
 def test_a_run_whose_tasks_are_not_all_done_is_not_committed(cluster):
