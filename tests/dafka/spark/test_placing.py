@@ -183,6 +183,27 @@ def test_what_is_published_and_staged_no_more_is_not_lost(cluster, options):
     assert sink_of(options).seed == seed
 
 
+def test_partitions_that_stores_have_forgotten_come_back_at_their_ends(cluster, options, until):
+    """After an hour without records nobody lists them; another query goes on, and a repetition."""
+    cluster.running.close()
+    cluster.running = cluster.store(deletable=True, forget_after_ms=300)
+    options = replace(options, partitions=3)
+    rows = [(None, b"%d" % number, b"%d" % number) for number in range(9)]
+    committed(options, rows)
+    ends = sink_of(options).ends
+    with StoreClient(cluster.query) as client:
+        for topic in ("out", STAGED):
+            client.delete(topic)
+        until(lambda: not client.ranges("out"))
+        committed(options, rows)
+        assert cluster.values() == [], "the same run is not written again"
+        committed(options, rows[::-1], key=OTHER)
+        kept = client.ranges("out")
+    assert sorted(one.start for one in kept.values()) == sorted(ends)
+    assert sum(one.stop for one in kept.values()) == sum(sink_of(options).ends) == 18
+    assert len(kept) == 3
+
+
 def test_a_topic_has_the_number_of_partitions_that_it_was_first_written_with(cluster, options):
     rows = [(None, b"%d" % number, b"%d" % number) for number in range(20)]
     committed(replace(options, partitions=3), rows)
