@@ -189,6 +189,8 @@ class SinkOptions:
         batch_bytes: Size at which a batch goes out.
         silence_s: How long no store may acknowledge anything before a task fails, and is tried
             again.
+        stalled_s: How long nothing may move of a run that somebody else may be publishing before
+            it is helped.
     """
 
     cluster: ClusterOptions
@@ -199,6 +201,7 @@ class SinkOptions:
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
     batch_bytes: int = 256 * 1024
     silence_s: float = 60.0
+    stalled_s: float = 0.5
 
 
 def sink_options(

@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 _NAMESPACE = UUID("6f1b6b4e-6d0c-5b6e-9d0e-3a6c1f0f7d5a")
 """Drawn once; makes our names differ from everybody else's."""
 
-LOOKS_S = 0.5
-"""Between two looks at a run that somebody else may be publishing: if nothing has moved between
-them, it is helped."""
-
 
 class LostRowsError(DafkaError):
     """What was agreed on is not all published, and what was staged of it is kept no more."""
@@ -97,7 +93,7 @@ class Publisher:
         enough = self._options.min_acks
         told = self._told(topic, sink, parts)
         while patient and _lacking(parts, told, enough):
-            CLOCK.sleep(LOOKS_S)
+            CLOCK.sleep(self._options.stalled_s)
             before, told = told, self._told(topic, sink, parts)
             if told == before:
                 break

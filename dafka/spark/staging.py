@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 Fields = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Key, value, headers."""
 
+OPEN_BYTES_MAX = 16 * 1024 * 1024
+"""Of the open batches of a task for one topic, once it has begun one for each partition."""
+
 _LIFE_BITS = 62
 """Of numbers that nobody else draws."""
 
@@ -217,9 +220,13 @@ class Stage:
     def _batch(self, number: int) -> _OpenBatch:
         batch = self._open.get(number)
         if batch is None:
-            batch = _OpenBatch(number, secrets.randbits(_LIFE_BITS), self._options.batch_bytes)
-            self._open[number] = batch
+            life = secrets.randbits(_LIFE_BITS)
+            batch = self._open[number] = _OpenBatch(number, life, self._batch_bytes())
         return batch
+
+    def _batch_bytes(self) -> int:
+        """The size of the next batch: smaller ones where many are open."""
+        return min(self._options.batch_bytes, OPEN_BYTES_MAX // (len(self._open) or 1))
 
     def _seal(self, batch: _OpenBatch) -> None:
         if not batch.builder.count:
@@ -232,7 +239,7 @@ class Stage:
         staged = Batch(place.partition, place.end, 1, content)
         place.end += 1
         self._mirror.publish(staged, self._options.silence_s)
-        batch.begin_next(self._options.batch_bytes)
+        batch.begin_next(self._batch_bytes())
 
     def _refuse_oversize(self, fields: Fields) -> None:
         """An empty batch takes a record of any size, so its first one is looked at before."""

@@ -22,6 +22,7 @@ from dafka.query.cluster_client import ClusterClient
 
 if TYPE_CHECKING:
     from dafka.cluster import Cluster
+    from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.spark.options import ClusterOptions, SinkOptions
 
@@ -37,7 +38,7 @@ def group_for(cluster: Cluster, topic: str) -> str:
     return group_of_topic(topic, mark)
 
 
-def partitions_of(options: SinkOptions, topic: str) -> int:
+def partitions_of(options: SinkOptions, topic: str, clock: Clock = CLOCK) -> int:
     """Return to how many partitions of a topic rows are dealt.
 
     Raises:
@@ -47,7 +48,7 @@ def partitions_of(options: SinkOptions, topic: str) -> int:
         return options.partitions
     key = os.getpid(), options.cluster, topic
     until_ms, known = _known.get(key, (0, 0))
-    if CLOCK.now_ms() < until_ms:
+    if clock.now_ms() < until_ms:
         return known
     cluster = options.cluster.open()
     with ClusterClient(cluster, LOOK_TIMEOUT_MS) as stores:
@@ -55,7 +56,7 @@ def partitions_of(options: SinkOptions, topic: str) -> int:
         if claimed is None:
             # Not for long: the first run that is written settles it.
             return stores.first(lambda store: _of_kafka(store, topic)) or PARTITIONS_USUAL
-    _known[key] = CLOCK.now_ms() + KEPT_MS, claimed
+    _known[key] = clock.now_ms() + KEPT_MS, claimed
     return claimed
 
 

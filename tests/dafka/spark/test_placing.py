@@ -8,13 +8,12 @@ import pytest
 
 from dafka.errors import MisuseError, QueryError
 from dafka.groups import runs
-from dafka.groups.runs import STAGED, RunState
+from dafka.groups.runs import RECENT_RUNS, STAGED, RunState
 from dafka.node.mirror import Mirror
 from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark import commit as commit_module
-from dafka.spark import placing as placing_module
 from dafka.spark import publication as publication_module
 from dafka.spark.options import sink_options
 from dafka.spark.placing import Placing, RepeatedError
@@ -68,19 +67,18 @@ def test_what_a_dead_driver_has_left_whoever_comes_next_ends(
         assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
-def test_a_run_that_others_have_passed_by_is_still_known(cluster, options, monkeypatch):
+def test_a_run_that_others_have_passed_by_is_still_known(cluster, options):
     """However many they were: its key says so, not the topic."""
-    monkeypatch.setattr(runs, "RECENT_RUNS", 2)
     committed(options, [b"1"], run=5)
-    for run in range(4):
-        committed(options, [b"other"], key=OTHER, run=run)
-        committed(options, [b"job"], key=f"job {run}", shared=False)
-    assert len(sink_of(options).recent) == 2
+    committed(options, [b"other"], key=OTHER, run=3)
+    for job in range(RECENT_RUNS + 2):
+        committed(options, [b"job"], key=f"job {job}", shared=False)
+    assert len(sink_of(options).recent) == RECENT_RUNS
     committed(options, [b"again"], run=5)
     with pytest.raises(RepeatedError, match="run 4 of query q is not committed: run 5 has been"):
         committed(options, [b"late"], run=4)
     committed(options, [b"2"], run=6)
-    assert log_of(cluster) == [b"1", *[b"other", b"job"] * 4, b"2"]
+    assert log_of(cluster) == [b"1", b"other", *[b"job"] * (RECENT_RUNS + 2), b"2"]
 
 
 def at_topic(monkeypatch, topic):
@@ -239,8 +237,7 @@ def test_a_driver_whose_word_was_taken_and_passed_by_does_not_say_it_again(
 def test_where_too_many_have_come_meanwhile_it_is_said_that_it_is_not_known(
     cluster, options, monkeypatch
 ):
-    monkeypatch.setattr(placing_module, "RECENT_RUNS", 2)
-    place, jobs = Placing._placed, iter(range(10))
+    place, jobs = Placing._placed, iter(range(RECENT_RUNS + 2))
 
     def beaten(placing, topic, manifest, before):
         if manifest.key == "job" and (job := next(jobs, None)) is not None:
@@ -348,7 +345,7 @@ def test_drivers_of_two_queries_that_die_anywhere_leave_every_run_once(
 
 def test_a_run_of_a_living_driver_is_waited_for(cluster, options, apart, monkeypatch):
     """Whoever comes next publishes nothing of it while it gets on."""
-    monkeypatch.setattr(publication_module, "LOOKS_S", 1.0)
+    options = replace(options, stalled_s=1.0)
     publish, sent = Mirror.publish, []
 
     def slowly(mirror, batch, silence_s):

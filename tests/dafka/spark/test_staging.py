@@ -14,6 +14,7 @@ from dafka.process.clock import wall_ms
 from dafka.records.batch import checked_count, records_of, run_of
 from dafka.spark.options import sink_options
 from dafka.spark.staging import (
+    OPEN_BYTES_MAX,
     Attempt,
     Stage,
     digest_of_row,
@@ -195,6 +196,20 @@ def test_rows_of_several_partitions_are_staged_in_one_and_dealt_when_they_are_pu
     ]
     assert found == [("A2", 7, b"a"), ("A2", 8, b"c")], "what is there already is left out"
     assert begins == {0: 5, 2: 9}
+
+
+def test_of_many_partitions_batches_are_small(options):
+    """What a task keeps open does not grow with them."""
+    mirror = Recorder()
+    options = replace(options, batch_bytes=OPEN_BYTES_MAX)
+    stage = Stage(mirror, options, ATTEMPT, "out", 4_096)
+    value = bytes(1_000)
+    for _ in range(40):
+        for number in range(1_024):
+            stage.extend(number, [((None, value, []), None)])
+    went_out = sum(len(batch.content) for batch in mirror.batches)
+    assert 40 * 1_024 * 1_000 - went_out < 2 * OPEN_BYTES_MAX
+    assert stage.finish().records == 40 * 1_024
 
 
 def test_rows_without_a_key_go_to_one_partition_and_those_of_others_to_others():

@@ -23,12 +23,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 
 @pytest.fixture(autouse=True)
-def now(monkeypatch):
-    """What time it is; each test is a process that knows nothing yet."""
-    now = [1_000]
-    monkeypatch.setattr(topic_sinks, "CLOCK", Clock(now_ms=lambda: now[0], wall_ms=lambda: 0))
+def knows_nothing(monkeypatch):
+    """Each test is a process that knows nothing yet."""
     monkeypatch.setattr(topic_sinks, "_known", {})
-    return now
+
+
+@pytest.fixture
+def now():
+    """What time it is."""
+    return [1_000]
+
+
+@pytest.fixture
+def clock(now):
+    return Clock(now_ms=lambda: now[0], wall_ms=lambda: 0)
 
 
 @pytest.fixture
@@ -54,23 +62,18 @@ def test_a_topic_of_kafka_clients_has_as_many_as_they_see(serve, make_batch):
     assert [partitions_of(options, name) for name in ("out", "x", "y")] == [12, 3, 1]
 
 
-def test_what_was_written_first_counts_from_then_on(options, now, monkeypatch):
-    assert partitions_of(options, "out") == 1, (
-        "asked again the next time: it may be settled by then"
-    )
+def test_what_was_written_first_counts_from_then_on(options, clock, now, monkeypatch):
+    assert partitions_of(options, "out", clock) == 1, "asked again the next time"
     committed(replace(options, partitions=3), [(None, b"k", b"v")])
-    assert partitions_of(options, "out") == 3
-    monkeypatch.setattr(topic_sinks, "ClusterClient", None)
-    now[0] += KEPT_MS - 1
-    assert partitions_of(options, "out") == 3
-    monkeypatch.undo()
-
-
-def test_it_is_asked_again_after_a_while(options, now):
-    committed(replace(options, partitions=3), [(None, b"k", b"v")])
-    assert partitions_of(options, "out") == 3
-    now[0] += KEPT_MS
-    assert partitions_of(options, "out") == 3
+    assert partitions_of(options, "out", clock) == 3
+    with monkeypatch.context() as patch:
+        patch.setattr(topic_sinks, "ClusterClient", None)
+        now[0] += KEPT_MS - 1
+        assert partitions_of(options, "out", clock) == 3
+        now[0] += 1
+        with pytest.raises(TypeError):
+            partitions_of(options, "out", clock)
+    assert partitions_of(options, "out", clock) == 3
 
 
 def test_a_key_that_may_not_read_what_kafka_clients_see(serve, monkeypatch):
