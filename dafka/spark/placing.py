@@ -71,6 +71,9 @@ class Placing:
         self._publisher = publisher
         self._patience_ms = patience_ms
         self._registers: dict[str, Register] = {}
+        self._seen: dict[str, TopicSink] = {}
+        """What topics' registers had when they were last looked at: that it is old is noticed when
+        it shall be changed."""
 
     def claim(self, topic: str, partitions: int) -> None:
         """Let sinks have so many partitions in a topic, unless they have some.
@@ -91,6 +94,7 @@ class Placing:
                 f"{len(sink.ends)} there: nothing of them is published. Leave the option "
                 f"'partitions' out, or say {len(sink.ends)}; if it was not said, run it again"
             )
+        self._seen[topic] = sink
 
     def agreed(self, mine: Manifest) -> AgreedRun:
         """Agree with others who have the same key on its next run; returns the last that there is.
@@ -141,8 +145,9 @@ class Placing:
 
     def _end_in(self, topic: str, manifest: Manifest, *, mine: bool) -> bool:
         """Place a run in one topic, and publish it; False if others have ended it everywhere."""
-        register = self._register(group_for(self._cluster, topic))
-        sink = _sink(register.read())
+        sink = self._seen.get(topic)
+        if sink is None:
+            sink = _sink(self._register(group_for(self._cluster, topic)).read())
         if manifest.is_that_of(sink.last):
             self._publisher.complete(topic, sink, patient=not mine)
             return True
@@ -165,12 +170,13 @@ class Placing:
         after = before.after(topic, manifest, None if whole else uuid4().hex)
         enrolled = enrolled_sink(after, len(self._cluster.stores))
         register = self._register(group_for(self._cluster, topic))
-        # If somebody came between, what was made of what was there is void.
-        return _sink(
-            register.change(
-                lambda there: enrolled if there.generation == before.generation else there
-            )
-        )
+
+        def offer(there: Membership) -> Membership:
+            # If somebody came between, what was made of what was there is void.
+            return enrolled if there.generation == before.generation else there
+
+        sink = self._seen[topic] = _sink(register.change(offer))
+        return sink
 
     def _settled(self, topic: str, sink: TopicSink, last: Manifest) -> bool:
         """End the last run of a topic, and tell who may ask for it.
