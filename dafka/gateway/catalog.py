@@ -50,6 +50,9 @@ INTERNAL = "_"
 KAFKA_PARTITIONS_MAX = 20_000
 """Of all topics: each has an owner, a ledger and two logs."""
 
+PARTITIONS_USUAL = 1
+"""Of a topic for which nobody says how many: as a broker of Kafka's has it."""
+
 _VALUE_BYTES_MAX = 64 * 1024
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 

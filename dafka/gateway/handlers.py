@@ -16,6 +16,7 @@ from dafka.gateway import (
     topics,
 )
 from dafka.gateway.broker import ErrorCode
+from dafka.gateway.catalog import PARTITIONS_USUAL
 from dafka.gateway.coordinator import COORDINATOR_SETTINGS
 from dafka.gateway.coordinators import Coordinators
 from dafka.gateway.deletions import delete_topics
@@ -69,7 +70,7 @@ class TopicSettings:
         on_demand: Whether one is made when a client asks for it that is not there.
     """
 
-    partitions: int = 1
+    partitions: int = PARTITIONS_USUAL
     on_demand: bool = True
 
 

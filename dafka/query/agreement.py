@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.cluster import Cluster
-    from dafka.groups.membership import Accept, Accepted, Prepare, Promise
+    from dafka.groups.membership import Accept, Accepted, Prepare, Promise, Roster
     from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
 
@@ -37,6 +37,7 @@ class Register:
         group: Whose.
         session_ms: The longest that a round may take; that of all its members.
         patience_ms: For how long rounds are repeated.
+        stores: How they are asked, by somebody who closes it; its own if not given.
         clock: This machine's.
     """
 
@@ -47,10 +48,12 @@ class Register:
         session_ms: int,
         *,
         patience_ms: int = PATIENCE_MS,
+        stores: ClusterClient | None = None,
         clock: Clock = CLOCK,
     ) -> None:
         self._servers = cluster.stores
-        self._stores = ClusterClient(cluster, SIGN_TIMEOUT_MS)
+        self._stores = stores or ClusterClient(cluster, SIGN_TIMEOUT_MS)
+        self._is_ours = stores is None
         self._group = group
         self._proposer = Proposer(group, len(cluster.stores), session_ms)
         self._patience_ms = patience_ms
@@ -63,9 +66,19 @@ class Register:
         Raises:
             QueryError: Not more than half of them answer.
         """
-        told = self._stores.all(lambda store: store.members(self._group)).given.values()
+
+        def ask(store: StoreClient) -> Roster:
+            return store.members(self._group)
+
+        try:
+            told: Collection[Roster] = self._stores.majority(ask)
+        except QueryError:
+            return self.change(lambda there: there)  # which waits for more to answer
+        if all(roster.accepted == NO_BALLOT for roster in told):
+            # Those that know of nothing may have new disks: the others are asked as well.
+            told = self._stores.all(ask).given.values()
         found = {(roster.accepted, roster.membership) for roster in told}
-        if len(found) == 1 and len(told) >= self._proposer.majority:
+        if len(found) == 1:
             ((_, membership),) = found
             return decode(membership)
         # Some have more than others: what is agreed on then is what a round makes of it.
@@ -100,8 +113,9 @@ class Register:
         ) from failure
 
     def close(self) -> None:
-        """Release the connections."""
-        self._stores.close()
+        """Release the connections that are its own."""
+        if self._is_ours:
+            self._stores.close()
 
     def __enter__(self) -> Self:
         return self

@@ -16,7 +16,6 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     IntegerType,
-    IntegralType,
     LongType,
     StringType,
     StructField,
@@ -118,11 +117,6 @@ def check_rows(schema: StructType, *, topic: str | None) -> None:
     """
     for field in schema.fields:
         kinds = WRITABLE.get(field.name)
-        if field.name == "partition" and isinstance(field.dataType, IntegralType):
-            raise MisuseError(
-                "column 'partition' cannot be written: rows go to partitions of the job's own; "
-                "leave it out"
-            )
         if kinds is None:
             continue
         if field.dataType.simpleString() not in {kind.simpleString() for kind in kinds}:

@@ -1,52 +1,37 @@
 """The commit of a run, on the driver: what its tasks have staged is agreed on, and published.
 
-Which rows are the run's, and where they are published, is the manifest: the stores agree on one for
-each run (`dafka.groups.runs`). All that is done afterwards follows from it alone, so it does not
-matter who does it, how often, and whether somebody else does it at the same time.
+Which rows are the run's is the manifest: the stores agree on one for each run of a key
+(`dafka.groups.runs`). Where they are published, and in which order with other runs, the register of
+each topic says (`dafka.spark.placing`). All that is done afterwards follows from these alone, so it
+does not matter who does it, how often, and whether somebody else does it at the same time.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import logging
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import UUID, uuid5
+from uuid import uuid4
 
-from dafka.errors import DafkaError
-from dafka.groups.runs import (
-    SESSION_MS,
-    STAGED,
-    Manifest,
-    RunPart,
-    digest_of,
-    enrolled,
-    group_of,
-    manifest_in,
-)
-from dafka.model import Partition, address_of
-from dafka.query.agreement import Register
-from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.errors import QueryError
+from dafka.groups.runs import Manifest, TopicSink
+from dafka.query.agreement import PATIENCE_MS
+from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from dafka.spark.planning import DataLossError, Range, RangeReader
-from dafka.spark.rows import ahead
-from dafka.spark.staging import mirror_of, unwrapped
+from dafka.spark.placing import Placing, RepeatedError
+from dafka.spark.publication import Publisher
+from dafka.spark.staging import mirror_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Iterable
 
-    from dafka.cluster import Cluster
-    from dafka.groups.membership import Membership
     from dafka.groups.runs import StagedRows
-    from dafka.model import Batch
     from dafka.spark.options import SinkOptions
 
-    Ranges = Mapping[Partition, range]
+log = logging.getLogger(__name__)
 
-_NAMESPACE = UUID("6f1b6b4e-6d0c-5b6e-9d0e-3a6c1f0f7d5a")
-"""Drawn once; makes our names differ from everybody else's."""
-
-
-class RepeatedError(DafkaError):
-    """A run that is repeated comes too late, is another one, or cannot be ended any more."""
+SHORT_PATIENCE_MS = 5_000
+"""For so long a job that can do without asks stores to agree: longer than one that has just begun
+waits with its first word."""
 
 
 class RunName(NamedTuple):
@@ -65,11 +50,6 @@ class RunName(NamedTuple):
     exact: bool = False
 
 
-def address_for(cluster: Cluster, key: str, task: int) -> str:
-    """The address under which a task's rows are published, whoever does it and how often."""
-    return cluster.own_address(address_of(uuid5(_NAMESPACE, f"{key}/{task}")))
-
-
 class RunCommit:
     """Commits one run.
 
@@ -82,8 +62,7 @@ class RunCommit:
     def __init__(self, options: SinkOptions, run: RunName, segments: Iterable[StagedRows]) -> None:
         self._options = options
         self._run = run
-        self._cluster = options.cluster.open()
-        self._segments = sorted(segments)
+        self._mine = Manifest(run.key, run.number, run.shared, tuple(sorted(segments)))
 
     def commit(self) -> Manifest:
         """Agree on the run, and publish it; returns what it is.
@@ -91,41 +70,34 @@ class RunCommit:
         Raises:
             RepeatedError: A later run was committed, this one has other rows than before, or some
                 of what was agreed on are lost.
-            MisuseError: It has too many tasks and topics.
+            MisuseError: It has too many tasks and topics, or other partitions than its topics.
             NotStoredError: Not enough stores acknowledge.
             QueryError: Not enough stores answer.
         """
         # It finds the stores while these agree.
         mirror_of(self._options)
-        if self._run.shared:
-            return self._agree()
-        # Nobody else knows the key, so nothing was ever written under it.
-        manifest = self._manifest({})
-        self._publish(manifest.parts)
-        return manifest
+        patience_ms = PATIENCE_MS if self._run.shared else SHORT_PATIENCE_MS
+        cluster = self._options.cluster.open()
+        with ClusterClient(cluster, SIGN_TIMEOUT_MS) as stores:
+            publisher = Publisher(self._options, cluster, stores)
+            placing = Placing(cluster, stores, publisher, patience_ms)
+            try:
+                for topic, partitions in self._mine.topics.items():
+                    placing.claim(topic, partitions)
+            except QueryError as error:
+                if self._run.shared or placing.stores_agree():
+                    raise
+                log.warning("a job writes to partitions of its own: %s", error)
+                self._publish_apart(publisher)
+                return self._mine
+            found = self._agreed(placing) if self._run.shared else self._mine
+            placing.end(found, mine=True)
+            return found
 
-    def _agree(self) -> Manifest:
-        mine: Manifest | None = None
-        with Register(self._cluster, group_of(self._run.key), SESSION_MS) as register:
-            found = manifest_in(register.read())
-            while found is None or found.run < self._run.number:
-                if found is not None:
-                    # Where it ends this one begins.
-                    self._publish(self._lacking(found))
-                mine = self._manifest(self._ends())
-                found = manifest_in(register.change(self._offer(found, mine)))
-        self._check(found)
-        self._publish(found.parts if found == mine else self._lacking(found))
-        return found
-
-    def _offer(self, before: Manifest | None, mine: Manifest) -> Callable[[Membership], Membership]:
-        def offer(there: Membership) -> Membership:
-            # If somebody came between, what was made of what was there is void.
-            if manifest_in(there) != before:
-                return there
-            return enrolled(mine, len(self._cluster.stores))
-
-        return offer
+    def _agreed(self, placing: Placing) -> Manifest:
+        agreed = placing.agreed(self._mine)
+        self._check(agreed.manifest)
+        return agreed.manifest
 
     def _check(self, found: Manifest) -> None:
         key, number, _, exact = self._run
@@ -134,7 +106,7 @@ class RunCommit:
                 f"run {number} of {key} is not committed: run {found.run} has been, by a driver "
                 "that was started later; of what this one wrote nothing is published"
             )
-        rows, digest = sum(one.records for one in self._segments), digest_of(self._segments)
+        rows, digest = self._mine.records, self._mine.digest
         if exact and (found.records, found.digest) != (rows, digest):
             raise RepeatedError(
                 f"{key} was committed before, with {found.records} rows that are not these "
@@ -143,84 +115,11 @@ class RunCommit:
                 "an order?)"
             )
 
-    def _manifest(self, ends: Mapping[Partition, int]) -> Manifest:
-        parts = []
-        for segment in self._segments:
-            partition = self._partition(segment)
-            first = ends.get(partition, 0)
-            staged = segment.address, segment.start, segment.batches
-            parts.append(RunPart(partition, first, segment.records, *staged))
-        return Manifest(self._run.number, digest_of(self._segments), tuple(parts))
+    def _publish_apart(self, publisher: Publisher) -> None:
+        """Publish to partitions that nobody else knows: then there is nobody to agree with.
 
-    def _partition(self, segment: StagedRows) -> Partition:
-        address = address_for(self._cluster, self._run.key, segment.task)
-        return Partition(segment.topic, address)
-
-    def _ends(self) -> dict[Partition, int]:
-        """Where the run's partitions end.
-
-        What was published is in `min_acks` stores, so one of these has all of it. By name: what
-        retention has emptied may be forgotten, and still must not begin anew.
+        Nothing of the run was said to any store, so none can bring it about a second time.
         """
-        named = [self._partition(segment) for segment in self._segments]
-        if not named:
-            return {}
-        enough = len(self._cluster.stores) - self._options.min_acks + 1
-        told = self._told(named, enough)
-        return {one: max(ranges.get(one, range(0)).stop for ranges in told) for one in named}
-
-    def _told(self, named: Sequence[Partition], enough: int) -> Collection[Ranges]:
-        """What stores say of partitions; asked with more patience if fewer than enough answer.
-
-        Raises:
-            QueryError: Fewer do all the same.
-        """
-        with ClusterClient(self._cluster, LOOK_TIMEOUT_MS) as stores:
-            answers = stores.all(lambda store: store.ranges_of(named))
-        # Who does not answer is the last to be asked for what is staged, too.
-        self._cluster = replace(self._cluster, stores=(*answers.given, *answers.failures))
-        if len(answers.given) >= enough:
-            return answers.given.values()
-        with ClusterClient(self._cluster) as stores:
-            return stores.some(lambda store: store.ranges_of(named), enough)
-
-    def _lacking(self, manifest: Manifest) -> list[RunPart]:
-        """The parts that are not known to be published."""
-        named = [part.partition for part in manifest.parts]
-        if not named:
-            return []
-        told = self._told(named, 1)
-        return [
-            part
-            for part in manifest.parts
-            if sum(ranges.get(part.partition, range(0)).stop >= part.end for ranges in told)
-            < self._options.min_acks
-        ]
-
-    def _publish(self, parts: Sequence[RunPart]) -> None:
-        """Publish what is staged; returns when stores have all of it."""
-        if not parts:
-            return
-        partitions = [part.partition for part in parts]
-        mirror = mirror_of(self._options)
-        # A mirror that wrote here before a failure would go on behind what it wrote then.
-        mirror.forget(partitions)
-        try:
-            for batch in ahead(self._staged(parts)):
-                mirror.publish(batch, self._options.silence_s)
-            mirror.flush(self._options.silence_s)
-        except DataLossError as error:
-            raise RepeatedError(
-                f"run {self._run.number} of {self._run.key} cannot be ended: not all of it, or of "
-                "the run before, is published, and what was staged of that is kept no more: "
-                f"{error}. Begin with a new checkpoint or runId"
-            ) from error
-        finally:
-            mirror.forget(partitions)
-
-    def _staged(self, parts: Iterable[RunPart]) -> Generator[Batch, None, None]:
-        with RangeReader(self._cluster) as stores:
-            for part in parts:
-                end = part.start + part.batches
-                pages = stores.pages(Range(Partition(STAGED, part.staged), part.start, end))
-                yield from unwrapped(part, (batch for page in pages for batch in page))
+        for topic, partitions in self._mine.topics.items():
+            alone = TopicSink(0, uuid4().hex, (0,) * partitions)
+            publisher.publish(topic, alone.after(topic, self._mine))

@@ -19,7 +19,7 @@ from dafka.groups.commit import SINKS
 from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.membership import blocking_of
 from dafka.groups.runs import STAGED
-from dafka.model import checked_topic
+from dafka.model import SLOTS, checked_topic
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
     TO_THE_END,
@@ -83,7 +83,7 @@ SOURCE_OPTIONS = (
 
 SINK_OPTIONS = (
     *("servers", "towers", "access", "key", "insecure"),
-    *("topic", "minAcks", "runId"),
+    *("topic", "partitions", "minAcks", "runId"),
 )
 """What a sink understands."""
 
@@ -181,6 +181,7 @@ class SinkOptions:
     Attributes:
         cluster: Which.
         topic: Where rows without a topic of their own go.
+        partitions: How many sinks have in a topic, if that is said; see `dafka.spark.topic_sinks`.
         min_acks: How many distinct stores must have a record.
         run_id: Names a batch job that may be repeated.
         log_starts: For whole batches: where partitions begin of which their source has no more than
@@ -188,15 +189,19 @@ class SinkOptions:
         batch_bytes: Size at which a batch goes out.
         silence_s: How long no store may acknowledge anything before a task fails, and is tried
             again.
+        stalled_s: How long nothing may move of a run that somebody else may be publishing before
+            it is helped.
     """
 
     cluster: ClusterOptions
     topic: str | None = None
+    partitions: int | None = None
     min_acks: int = 1
     run_id: str | None = None
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
     batch_bytes: int = 256 * 1024
     silence_s: float = 60.0
+    stalled_s: float = 0.5
 
 
 def sink_options(
@@ -221,9 +226,10 @@ def sink_options(
         given.refuse("runId", "a stream's own id does it")
     cluster = replace(_cluster(given), towers=given.endpoints("towers"))
     if copying:
+        given.refuse("partitions", "whole batches have their own")
         cluster.open().checked_mirroring()
     else:
-        _check_rights(cluster.open(), agreeing=stream or given.text("runId") is not None)
+        _check_rights(cluster.open())
     servers = cluster.servers
     # So many that each majority of the stores has one of them: one of three may be down.
     usual = 1 if copying else blocking_of(len(servers))
@@ -232,10 +238,14 @@ def sink_options(
         raise MisuseError(
             f"option 'minAcks' must be 1 to {len(servers)}, the number of 'servers': {min_acks}"
         )
+    partitions = given.number("partitions")
+    if partitions is not None and partitions > SLOTS:
+        raise MisuseError(f"option 'partitions' must be 1 to {SLOTS}: {partitions}")
     topic = given.text("topic")
     return SinkOptions(
         cluster=cluster,
         topic=None if topic is None else _checked("topic", topic),
+        partitions=partitions,
         min_acks=min_acks,
         run_id=given.text("runId"),
         log_starts=_log_starts(given),
@@ -254,14 +264,14 @@ def _cluster(given: Given) -> ClusterOptions:
     )
 
 
-def _check_rights(cluster: Cluster, *, agreeing: bool) -> None:
+def _check_rights(cluster: Cluster) -> None:
     """Refuse a key that may not do what a sink does: no store would say why it does not answer."""
     if cluster.credentials is None:
         return
     rights = cluster.credentials.rights
     lacking = [
         topic
-        for topic in (STAGED, *([COMMITS] if agreeing else []))
+        for topic in (STAGED, COMMITS)
         if not (rights.may_read(topic) and rights.may_write(topic))
     ]
     if lacking:
@@ -269,7 +279,7 @@ def _check_rights(cluster: Cluster, *, agreeing: bool) -> None:
             f"the key of a sink needs to read and write {', '.join(lacking)} beside its topics: "
             "rows are staged and agreed on there"
         )
-    if agreeing and not rights.may_commit(SINKS):
+    if not rights.may_commit(SINKS):
         raise MisuseError(f"the key of a sink needs the groups {SINKS}*, as it is limited to some")
 
 

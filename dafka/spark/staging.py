@@ -26,14 +26,16 @@ from dafka.records.batch import BatchBuilder, Run, enclosed, raw_records
 from dafka.records.header import checked_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dafka.groups.runs import RunPart
     from dafka.spark.options import ClusterOptions, SinkOptions
 
 
 Fields = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]]]
 """Key, value, headers."""
+
+OPEN_BYTES_MAX = 16 * 1024 * 1024
+"""Of the open batches of a task for one topic, once it has begun one for each partition."""
 
 _LIFE_BITS = 62
 """Of numbers that nobody else draws."""
@@ -126,6 +128,10 @@ class Attempt(NamedTuple):
     task: int
     now_ms: int
 
+    def number_of(self, partitions: int) -> int:
+        """The partition of its rows that have no key: other runs and tasks have other ones."""
+        return (crc32(f"{self.key}/{self.run}".encode("utf-8", "replace")) + self.task) % partitions
+
 
 class Stage:
     """What an attempt writes to one topic.
@@ -135,21 +141,23 @@ class Stage:
         options: Of the sink.
         attempt: Whose.
         topic: Where the rows are to go.
+        partitions: How many partitions sinks have there.
     """
 
-    def __init__(self, mirror: Mirror, options: SinkOptions, attempt: Attempt, topic: str) -> None:
+    def __init__(
+        self, mirror: Mirror, options: SinkOptions, attempt: Attempt, topic: str, partitions: int
+    ) -> None:
         self._mirror = mirror
         self._options = options
         self._attempt = attempt
         self._topic = topic
+        self.partitions = partitions
+        self.keyless = attempt.number_of(partitions)
+        """The partition of rows without a key."""
         self.place = place_of(options, topic)
         self._start = self.place.end
-        self._life = secrets.randbits(_LIFE_BITS)
-        """Of the batches' producer, where they are published."""
-        self._records = 0
-        """In the batches that went out."""
         self._digest = 0
-        self._builder = self._begin()
+        self._open: dict[int, _OpenBatch] = {}
 
     def extend_values(self, values: Sequence[bytes | None]) -> None:
         """Add rows that are values only.
@@ -158,29 +166,36 @@ class Stage:
             MisuseError: A row is too large.
             NotStoredError: No store acknowledges.
         """
+        batch = self._batch(self.keyless)
         start = 0
         while start < len(values):
-            if not self._builder.count:
+            if not batch.builder.count:
                 self._refuse_oversize((None, values[start], []))
-            start = self._builder.extend(self._attempt.now_ms, values, start)
+            start = batch.builder.extend(self._attempt.now_ms, values, start)
             if start < len(values):
-                self._seal()
+                self._seal(batch)
         self._digest += digest_of_values(values)
 
-    def add(self, fields: Fields, timestamp_ms: int | None) -> None:
-        """Add a row.
+    def extend(self, number: int, rows: Iterable[tuple[Fields, int | None]]) -> None:
+        """Add rows to a partition.
+
+        Args:
+            number: Which.
+            rows: Each with its timestamp, if it has one of its own.
 
         Raises:
-            MisuseError: It is too large.
+            MisuseError: A row is too large.
             NotStoredError: No store acknowledges.
         """
-        self._digest += digest_of_row(fields, timestamp_ms)
-        stamp = self._attempt.now_ms if timestamp_ms is None else timestamp_ms
-        if self._builder.count and self._builder.append(stamp, *fields):
-            return
-        self._seal()
-        self._refuse_oversize(fields)
-        self._builder.append(stamp, *fields)
+        batch = self._batch(number)
+        for fields, timestamp_ms in rows:
+            self._digest += digest_of_row(fields, timestamp_ms)
+            stamp = self._attempt.now_ms if timestamp_ms is None else timestamp_ms
+            if batch.builder.count and batch.builder.append(stamp, *fields):
+                continue
+            self._seal(batch)
+            self._refuse_oversize(fields)
+            batch.builder.append(stamp, *fields)
 
     def finish(self) -> StagedRows:
         """Publish what is left; returns what it is all together.
@@ -188,34 +203,43 @@ class Stage:
         Raises:
             NotStoredError: No store acknowledges.
         """
-        self._seal()
+        for batch in self._open.values():
+            self._seal(batch)
+        rows = sorted((one.number, one.records) for one in self._open.values() if one.records)
         return StagedRows(
             self._topic,
             self._attempt.task,
             self.place.partition.address,
             self._start,
             self.place.end - self._start,
-            self._records,
+            self.partitions,
+            tuple(rows),
             self._digest % DIGESTS,
         )
 
-    def _begin(self) -> BatchBuilder:
-        return BatchBuilder(self._options.batch_bytes, Run(self._life, self._records))
+    def _batch(self, number: int) -> _OpenBatch:
+        batch = self._open.get(number)
+        if batch is None:
+            life = secrets.randbits(_LIFE_BITS)
+            batch = self._open[number] = _OpenBatch(number, life, self._batch_bytes())
+        return batch
 
-    def _seal(self) -> None:
-        count = self._builder.count
-        if not count:
+    def _batch_bytes(self) -> int:
+        """The size of the next batch: smaller ones where many are open."""
+        return min(self._options.batch_bytes, OPEN_BYTES_MAX // (len(self._open) or 1))
+
+    def _seal(self, batch: _OpenBatch) -> None:
+        if not batch.builder.count:
             return
         # As a record's value: stores drop by the time of records, and rows may be of any time.
         place = self.place
         wrapper = BatchBuilder(BATCH_BYTES_MAX, Run(place.life, place.end))
-        wrapper.append(wall_ms(), None, bytes(self._builder.build()), ())
+        wrapper.append(wall_ms(), number_key(batch.number), bytes(batch.builder.build()), ())
         content = enclosed(wrapper.build(), place.end)
-        batch = Batch(place.partition, place.end, 1, content)
+        staged = Batch(place.partition, place.end, 1, content)
         place.end += 1
-        self._mirror.publish(batch, self._options.silence_s)
-        self._records += count
-        self._builder = self._begin()
+        self._mirror.publish(staged, self._options.silence_s)
+        batch.begin_next(self._batch_bytes())
 
     def _refuse_oversize(self, fields: Fields) -> None:
         """An empty batch takes a record of any size, so its first one is looked at before."""
@@ -229,21 +253,53 @@ class Stage:
             )
 
 
-def unwrapped(part: RunPart, staged: Iterable[Batch]) -> Iterator[Batch]:
+class _OpenBatch:
+    """The batch of an attempt for one partition, to which rows are added.
+
+    Args:
+        number: Of the partition.
+        life: Of the batches' producer, where they are published.
+        bytes_max: Size at which it goes out.
+    """
+
+    def __init__(self, number: int, life: int, bytes_max: int) -> None:
+        self.number = number
+        self.records = 0
+        """In the batches that went out."""
+        self._life = life
+        self.builder = BatchBuilder(bytes_max, Run(life, 0))
+
+    def begin_next(self, bytes_max: int) -> None:
+        """It went out; begin the next one."""
+        self.records += self.builder.count
+        self.builder = BatchBuilder(bytes_max, Run(self._life, self.records))
+
+
+def number_key(number: int) -> bytes:
+    """The key of a staged batch: to which partition it goes."""
+    return b"%d" % number
+
+
+def unwrapped(
+    staged: Iterable[Batch], partitions: Mapping[int, Partition], begins: dict[int, int]
+) -> Iterator[Batch]:
     """Yield what is staged as it is to be published: the batches as they were sealed.
 
     Args:
-        part: Where.
-        staged: All that is staged of it.
+        staged: All that is staged of a segment.
+        partitions: Where to, by their numbers; what goes elsewhere is left out.
+        begins: The next sequence of each; goes on with what is yielded.
     """
-    at = part.first
     for batch in staged:
         for record in raw_records(batch.content):
-            value = record.value or b""
+            number = int(record.key or b"0")
+            if number not in partitions:
+                continue
+            at, value = begins[number], record.value or b""
             count = checked_fields(value).records
             # The base offset stands outside the checksum: nothing else has to change.
-            yield Batch(part.partition, at, count, enclosed(value, at))
-            at += count
+            yield Batch(partitions[number], at, count, enclosed(value, at))
+            begins[number] = at + count
 
 
 # Digests tell whether a job that was run again has the rows that it had, in whatever order. Squares

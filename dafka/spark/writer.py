@@ -11,10 +11,11 @@ repeatable: stores drop what they have, whoever sends it how often.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -30,11 +31,15 @@ from dafka.process.clock import wall_ms
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.columns import WRITABLE
 from dafka.spark.commit import RunCommit, RunName
+from dafka.spark.partitioning import key_numbers
 from dafka.spark.staging import Attempt, Stage, leave, mirror_of
+from dafka.spark.topic_sinks import partitions_of
 from dafka.wire.primitives import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
 
     from dafka.groups.runs import StagedRows
     from dafka.spark.options import SinkOptions
@@ -180,7 +185,8 @@ def stage(
             for topic, part in by_topic(_writable(table), options.topic):
                 staged = stages.get(topic)
                 if staged is None:
-                    staged = stages[topic] = Stage(mirror, options, attempt, topic)
+                    partitions = partitions_of(options, topic)
+                    staged = stages[topic] = Stage(mirror, options, attempt, topic, partitions)
                 _extend(staged, part)
         segments = [staged.finish() for staged in stages.values()]
         mirror.flush(options.silence_s)
@@ -194,8 +200,13 @@ def stage(
 
 
 def _writable(table: pa.RecordBatch) -> pa.RecordBatch:
-    """The columns that a record is made of."""
-    return table.select([name for name in table.schema.names if name in WRITABLE])
+    """The columns that a record is made of, and the number of its partition."""
+    return table.select([field.name for field in table.schema if _is_writable(field)])
+
+
+def _is_writable(field: pa.Field) -> bool:
+    # A partition that is no number is one that a source has shown: an address.
+    return field.name in WRITABLE or (field.name == "partition" and pa.types.is_integer(field.type))
 
 
 def by_topic(table: pa.RecordBatch, default: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -218,20 +229,73 @@ def by_topic(table: pa.RecordBatch, default: str | None) -> Iterator[tuple[str, 
 
 
 def _extend(staged: Stage, table: pa.RecordBatch) -> None:
-    values = _octets(table, "value")
     if set(table.schema.names) <= {"topic", "value"}:
-        staged.extend_values(values)
+        staged.extend_values(_octets(table, "value"))
         return
-    keys, headers, stamps = _octets(table, "key"), _headers(table), _timestamps(table)
-    for key, value, pairs, stamp in zip(keys, values, headers, stamps, strict=True):
-        staged.add((key, value, pairs), stamp)
+    for number, part in dealt(table, staged.partitions, staged.keyless):
+        values, keys = _octets(part, "value"), _octets(part, "key")
+        fields = zip(keys, values, _headers(part), strict=True)
+        staged.extend(number, zip(fields, _timestamps(part), strict=True))
+
+
+def dealt(
+    table: pa.RecordBatch, partitions: int, keyless: int
+) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield the rows of each partition, in order.
+
+    Args:
+        table: Of one topic.
+        partitions: How many there are.
+        keyless: The one of rows that have neither a key nor a partition of their own.
+
+    Raises:
+        MisuseError: A row has a partition of its own that there is not.
+    """
+    if partitions == 1 and table.num_rows and "partition" not in table.schema.names:
+        yield 0, table
+        return
+    numbers = _numbers(table, partitions, keyless)
+    order = np.argsort(numbers, kind="stable")
+    found, starts = np.unique(numbers[order], return_index=True)
+    if len(found) > 1:
+        table = table.take(pa.array(order))
+    bounds = [*starts.tolist(), len(numbers)]
+    for number, (start, end) in zip(found.tolist(), pairwise(bounds), strict=True):
+        yield number, table.slice(start, end - start)
+
+
+def _numbers(table: pa.RecordBatch, partitions: int, keyless: int) -> NDArray[np.int64]:
+    """The partition of each row."""
+    names = table.schema.names
+    numbers = np.full(table.num_rows, keyless)
+    if "key" in names:
+        hashed = key_numbers(_binary(table, "key"), partitions)
+        numbers = np.where(hashed < 0, numbers, hashed)
+    if "partition" not in names:
+        return numbers
+    chosen = table.column("partition").cast(pa.int64())
+    for wrong in pc.unique(chosen.filter(_outside(chosen, partitions))).to_pylist():
+        raise MisuseError(
+            f"a row has partition {wrong}, and sinks have {partitions} in its topic: 0 to "
+            f"{partitions - 1}, or null, which leaves it to its key; see the option 'partitions'"
+        )
+    own = chosen.fill_null(-1).to_numpy(zero_copy_only=False)
+    return np.where(own < 0, numbers, own)
+
+
+def _outside(chosen: pa.Array, partitions: int) -> pa.Array:
+    return pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, partitions))
 
 
 def _octets(table: pa.RecordBatch, name: str) -> list[bytes | None]:
     if name not in table.schema.names:
         return [None] * table.num_rows
-    found: list[bytes | None] = table.column(name).cast(pa.binary()).to_pylist()
+    found: list[bytes | None] = _binary(table, name).to_pylist()
     return found
+
+
+def _binary(table: pa.RecordBatch, name: str) -> pa.Array:
+    return table.column(name).cast(pa.binary())
 
 
 def _headers(table: pa.RecordBatch) -> Iterable[list[tuple[str, bytes | None]]]:

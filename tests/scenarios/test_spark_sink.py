@@ -16,6 +16,7 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.groups.runs import STAGED
 from dafka.process import metrics
+from dafka.query.client import StoreClient
 from dafka.records.header import checked_fields
 from dafka.spark.session import ensure_java
 from tests.dafka.spark.conftest import SparkCluster
@@ -58,7 +59,7 @@ def start(cluster):
     with ExitStack() as started:
 
         def start(master="local[4,4]", *, conf=(), options=(), **given):
-            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0} | given
+            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "keys": 0} | given
             job |= {"master": master, "conf": dict(conf)}
             job["options"] = {**cluster.options, "topic": "t", **dict(options)}
             driver = subprocess.Popen(
@@ -99,6 +100,12 @@ def staged_rows(cluster):
         if partition.topic == STAGED
         for record in records
     )
+
+
+def has_begun(cluster):
+    """Whether anything is published; asked for again and again, so it costs the store little."""
+    with StoreClient(cluster.query) as client:
+        return bool(client.ranges("t"))
 
 
 @pytest.fixture
@@ -148,10 +155,43 @@ def test_a_job_goes_on_after_its_driver_was_killed_with_other_tasks(start, clust
     """Killed while it publishes, or nearly; what it had agreed on is ended by the next."""
     options = {"runId": "nightly"}
     killed = start(options=options)
-    until(lambda: killed.poll() is not None or cluster.published(), JOB_S_MAX)
+    until(lambda: killed.poll() is not None or has_begun(cluster), JOB_S_MAX)
     kill(killed)
     assert end(start("local[2,4]", options=options, tasks=7)) == ""
     assert cluster.values() == numbers()
+
+
+@pytest.mark.parametrize("named", [{}, {"runId": "nightly"}])
+def test_what_a_killed_driver_has_begun_to_publish_another_job_ends(start, cluster, until, named):
+    """One that nobody can repeat, too; the other has other rows, and is behind it."""
+    killed = start(options={**named, "partitions": "3"}, keys=17)
+    until(lambda: killed.poll() is not None or has_begun(cluster), JOB_S_MAX)
+    kill(killed)
+    assert end(start("local[2,4]", first=ROWS, tasks=3, keys=17)) == ""
+    assert cluster.values() == numbers(0, 2 * ROWS)
+    logs = cluster.published()
+    assert len(logs) == 3
+    for records in logs.values():
+        second = [int(record.value) >= ROWS for record in records]
+        assert second == sorted(second)
+
+
+def test_jobs_at_once_share_the_partitions_of_a_topic(start, cluster):
+    """Each is whole, and one behind the other in every partition."""
+    drivers = [
+        start("local[2,4]", first=first, tasks=tasks, keys=17, options={"partitions": "3"})
+        for first, tasks in ((0, 4), (ROWS, 3))
+    ]
+    assert [end(driver) for driver in drivers] == ["", ""]
+    assert cluster.values() == numbers(0, 2 * ROWS)
+    logs = cluster.published()
+    assert len(logs) == 3
+    firsts = set()
+    for records in logs.values():
+        jobs = [int(record.value) // ROWS for record in records]
+        assert jobs in (sorted(jobs), sorted(jobs, reverse=True))
+        firsts.add(jobs[0])
+    assert len(firsts) == 1
 
 
 def test_of_two_jobs_at_once_with_one_name_one_counts(start, cluster):

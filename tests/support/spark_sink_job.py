@@ -1,9 +1,9 @@
 """A program that writes rows to a cluster by Spark, with executors that do what a test says.
 
 Its one argument is JSON: `master` and `conf` of the session, `options` of the sink; `first` and
-`rows`, the numbers that are written; `tasks`; and `slow_s`, for which the first attempt of task 0
-rests half way. Each attempt gives its rows in an order of its own, as one behind a shuffle
-that was fetched again.
+`rows`, the numbers that are written; `keys`, how many these have, 0 for none; `tasks`; and
+`slow_s`, for which the first attempt of task 0 rests half way. Each attempt gives its rows in an
+order of its own, as one behind a shuffle that was fetched again.
 """
 
 from __future__ import annotations
@@ -70,6 +70,9 @@ def main(given):
     register(spark)
     spark.dataSource.register(Numbers)
     rows = spark.read.format("numbers").option("given", json.dumps(given)).load()
+    if given["keys"]:
+        rows = rows.selectExpr(f"CAST(value AS LONG) % {given['keys']} AS number", "value")
+        rows = rows.selectExpr("CAST(number AS STRING) AS key", "value")
     rows.write.format("dafka").mode("append").options(**given["options"]).save()
     spark.stop()
 

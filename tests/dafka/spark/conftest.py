@@ -9,7 +9,7 @@ import pytest
 from dafka.groups.runs import STAGED
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.spark import staging
+from dafka.spark import staging, topic_sinks
 from tests.support import batches
 from tests.support.query_port import QueryPort, unanswered
 from tests.support.small_cluster import SmallCluster
@@ -86,6 +86,7 @@ def cluster(tmp_path, free_ports, reopened):
 def close_mirrors():
     """What a worker's end does."""
     staging._places.clear()
+    topic_sinks._known.clear()
     while staging._mirrors:
         _, mirror = staging._mirrors.popitem()
         mirror.close()

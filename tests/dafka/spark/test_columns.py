@@ -142,12 +142,12 @@ def test_rows_that_can_be_written():
     check_rows(StructType().add("value", "string"), topic="t")
     everything = StructType().add("value", "binary").add("topic", "string").add("key", "string")
     check_rows(everything.add("timestamp", "timestamp").add("headers", HEADERS), topic=None)
+    check_rows(StructType().add("value", "string").add("partition", "integer"), topic="t")
 
 
 @pytest.mark.parametrize(
     ("name", "kind", "complaint"),
     [
-        ("partition", "integer", "column 'partition' cannot be written: rows go to partitions of"),
         ("key", "long", "column 'key' must be binary or string, not bigint"),
         ("topic", "string", "a column 'value' is needed"),
         ("value", "string", "a column 'topic' or the option 'topic' is needed"),

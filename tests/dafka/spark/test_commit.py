@@ -5,46 +5,35 @@ from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
-import pyarrow as pa
 import pytest
 
-from dafka.cluster import Cluster
 from dafka.errors import NotStoredError, QueryError
-from dafka.groups.runs import STAGED, group_of, manifest_in
-from dafka.model import Partition
+from dafka.groups.runs import STAGED, RunState
 from dafka.node.mirror import Mirror
 from dafka.process import metrics
 from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark import commit as commit_module
-from dafka.spark.commit import RepeatedError, RunCommit, RunName, address_for
+from dafka.spark import placing as placing_module
+from dafka.spark import publication as publication_module
+from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options
-from dafka.spark.staging import Attempt
-from dafka.spark.writer import stage
-from dafka.transport.access import Access, Rights, fingerprint
+from dafka.spark.placing import RepeatedError
 from dafka.transport.keys import Credentials, load_access, new_keys
 from tests.dafka.spark.conftest import SparkCluster, close_mirrors
+from tests.support.sink_runs import (
+    KEY,
+    DiedError,
+    agreed_on,
+    committed,
+    dying,
+    log_of,
+    sink_of,
+    staged,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
-
-KEY = "query q"
-
-
-def test_names_follow_from_key_and_task_and_nothing_else():
-    keys = "query q", "job q"
-    names = {address_for(Cluster(), key, task) for key in keys for task in range(3)}
-    assert len(names) == 6
-    assert all(len(name) == 32 and name == name.upper() for name in names)
-    assert {address_for(Cluster(), KEY, task) for task in range(3)} < names
-
-
-def test_names_are_of_the_jobs_key():
-    public, secret = new_keys()
-    keys = Credentials(Access(new_keys()[0], {public: Rights()}), public, secret)
-    name = address_for(Cluster(credentials=keys), KEY, 3)
-    assert name[:16] == fingerprint(public)
-    assert name[16:] == address_for(Cluster(), KEY, 3)[16:]
 
 
 @pytest.fixture
@@ -54,37 +43,16 @@ def options(cluster):
     return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
 
 
-def staged(options, *tasks, run=0, now_ms=1_000):
-    """What tasks have staged that have these values."""
-    segments = []
-    for number, values in enumerate(tasks):
-        table = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
-        segments += stage([table], options, Attempt(KEY, run, number, now_ms))
-    return segments
-
-
-def committed(options, *tasks, run=0, key=KEY, **name):
-    """Do what tasks and a driver do."""
-    segments = staged(options, *tasks, run=run)
-    return RunCommit(options, RunName(key, run, **name), segments).commit()
-
-
-def log(cluster, task=0, topic="out"):
-    """The values of a task, in order."""
-    partition = Partition(topic, address_for(Cluster(), KEY, task))
-    return [record.value for record in cluster.records().get(partition, ())]
-
-
 def numbers(first, end):
     return [b"%02d" % number for number in range(first, end)]
 
 
-def test_runs_follow_each_other_and_tasks_are_apart(cluster, options):
+def test_runs_and_their_tasks_follow_each_other(cluster, options):
     committed(options, [b"1", b"2"], run=0)
     committed(options, [b"3"], [b"4"], run=1)
     committed(options, run=2)
     committed(options, [], [b"5"], run=3)
-    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"3"], [b"4", b"5"])
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize(
@@ -103,7 +71,7 @@ def test_a_run_is_written_once_however_it_is_repeated(cluster, options, again):
     assert committed(options, *again) == first
     assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert log(cluster) == [b"1", b"2", b"5"]
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_a_job_that_is_run_again_has_the_same_rows_or_is_refused(cluster, options):
@@ -123,29 +91,12 @@ def test_an_earlier_run_is_refused_by_number(cluster, options):
     assert cluster.values() == [b"1", b"2"]
 
 
-def test_a_job_whose_key_nobody_knows_asks_no_store(cluster, options, monkeypatch):
-    monkeypatch.setattr(commit_module, "Register", None)
-    committed(options, [b"1"], [b"2"], shared=False)
-    assert cluster.values() == [b"1", b"2"]
-
-
-class DiedError(Exception):
-    """The driver has."""
-
-
-def dying(monkeypatch, after):
-    """Let the driver die when it has published so many batches."""
-    publish, left = Mirror.publish, [after]
-
-    def until_it_dies(mirror, batch, silence_s):
-        if batch.partition.topic != STAGED:
-            if not left[0]:
-                mirror.flush(10)
-                raise DiedError
-            left[0] -= 1
-        publish(mirror, batch, silence_s)
-
-    monkeypatch.setattr(Mirror, "publish", until_it_dies)
+def test_a_job_whose_key_nobody_knows_goes_on_where_others_are(cluster, options):
+    committed(options, [b"1"], [b"2"])
+    for job in (b"3", b"4"):
+        committed(options, [job], key=f"job {job}", shared=False)
+    committed(options, [b"5"], run=1)
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 def test_what_is_only_staged_is_not_there(cluster, options):
@@ -170,7 +121,7 @@ def test_what_was_agreed_on_is_published_whoever_died(
         committed(options, [b"other", b"rows", b"and more"])
         assert cluster.values() == [b"1", b"2", b"3", b"4"]
     committed(options, [b"5"], run=1)
-    assert (log(cluster, 0), log(cluster, 1)) == ([b"1", b"2", b"5"], [b"3", b"4"])
+    assert log_of(cluster) == [b"1", b"2", b"3", b"4", b"5"]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -186,9 +137,8 @@ def test_drivers_that_die_anywhere_leave_every_run_once(cluster, options, monkey
         committed(options, *dealt(random, rows), run=run)
     expected = [value for run in range(3) for value in numbers(run * 10, run * 10 + 8)]
     assert cluster.values() == expected
-    for records in cluster.published().values():
-        runs = [record.value[:1] for record in records]
-        assert runs == sorted(runs), "a partition has the runs in order"
+    runs = [value[:1] for value in log_of(cluster)]
+    assert runs == sorted(runs), "a partition has the runs in order"
 
 
 def test_a_task_that_died_leaves_nothing_to_the_next_one(cluster, options, monkeypatch):
@@ -221,6 +171,7 @@ def apart(options, monkeypatch):
         return mine.mirror
 
     monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
+    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
     yield
     for mirror in mirrors:
         mirror.close()
@@ -275,7 +226,7 @@ def test_a_driver_that_wakes_when_others_have_gone_on_changes_nothing(
     wake.set()
     zombie.join(60)
     assert not zombie.is_alive()
-    assert log(cluster) == [b"1", b"2", b"3"]
+    assert log_of(cluster) == [b"1", b"2", b"3"]
     assert disputes() == before
 
 
@@ -305,7 +256,9 @@ def test_a_run_goes_on_behind_what_retention_has_taken(cluster, options):
     assert cluster.values() == [], "what was there is not written again"
     committed(options, [b"3"], run=1)
     with StoreClient(cluster.query) as client:
-        (batch,) = client.read(Partition("out", address_for(Cluster(), KEY, 0)), 2)
+        ((partition, kept),) = client.ranges("out").items()
+        (batch,) = client.read(partition, 2)
+    assert kept == range(2, 3)
     assert [(record.sequence, record.value) for record in records_of(batch)] == [(2, b"3")]
 
 
@@ -373,8 +326,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert options.min_acks == 1
     committed(options, [b"0"], run=0)
     cluster.stores[0].close()
+    monkeypatch.setattr(placing_module, "Register", hasty)
     committed(options, [b"job"], key="job j", shared=False)
-    monkeypatch.setattr(commit_module, "Register", hasty)
     segments = staged(options, [b"1"])
     with pytest.raises(QueryError, match="1 of 2 stores"):
         RunCommit(options, RunName(KEY, 1), segments).commit()
@@ -384,8 +337,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert b"1" in cluster.records_of(1)
 
 
-def hasty(*given):
-    return Register(*given, patience_ms=500)
+def hasty(*given, patience_ms, stores):
+    return Register(*given, patience_ms=min(patience_ms, 500), stores=stores)
 
 
 def silent_stores(*_):
@@ -404,11 +357,10 @@ def test_where_nobody_acknowledges_the_run_is_not_done(cluster, options, monkeyp
     assert cluster.values() == [b"1"]
 
 
-def test_the_register_has_what_is_published(cluster, options):
+def test_registers_have_what_is_published(cluster, options):
     found = committed(options, [b"1", b"2"], [b"3"])
-    with Register(options.cluster.open(), group_of(KEY), 2_000) as register:
-        assert manifest_in(register.read()) == found
-    assert [(part.first, part.records) for part in found.parts] == [(0, 2), (0, 1)]
+    assert agreed_on(options) == (found, RunState.OPEN)
+    assert (sink_of(options).last, sink_of(options).ends) == (found, (3,))
 
 
 @pytest.fixture
@@ -441,12 +393,4 @@ def test_with_these_rights_a_sink_writes(guarded):
     options = guarded("out", "__staged", "__consumer_offsets")
     found = committed(options, [b"1", b"2"])
     assert committed(options, [b"2", b"1"]) == found
-    assert committed(options, [b"3"], run=1).parts[0].first == 2
-
-
-def test_without_commits_of_groups_new_jobs_write_and_queries_are_told(guarded, monkeypatch):
-    options = guarded("out", "__staged", stream=False)
-    committed(options, [b"1"], key="job j", shared=False)
-    monkeypatch.setattr(commit_module, "Register", hasty)
-    with pytest.raises(QueryError, match="not permitted"):
-        committed(options, [b"1"])
+    assert committed(options, [b"3"], run=1).records == 1

@@ -48,12 +48,15 @@ def test_a_file_that_is_not_there():
         ClusterOptions(("a",), access="/nowhere", key="/nowhere").open()
 
 
+RIGHTS = '["orders*", "__staged*", "__consumer_offsets*"]'
+
+
 @pytest.fixture
 def guarded(tmp_path, free_ports, reopened):
     """Options that lead to a cluster with keys: `job` may read and write `orders`, and stage."""
     pairs = {name: new_keys() for name in ("cluster", "job", "stranger")}
     lines = [f'cluster = "{pairs["cluster"][0]}"']
-    for name, topics in (("job", '["orders*", "__staged*"]'), ("stranger", "[]")):
+    for name, topics in (("job", RIGHTS), ("stranger", "[]")):
         rights = f'public = "{pairs[name][0]}"', f"read = {topics}", f"write = {topics}"
         lines += [f"[keys.{name}]", *rights]
     (tmp_path / "access.toml").write_text("\n".join(lines))
@@ -92,16 +95,16 @@ def test_a_job_in_a_cluster_with_keys(spark, guarded, tmp_path):
 @pytest.mark.slow
 def test_a_key_that_may_not_do_what_a_sink_does_is_refused_before_any_job(guarded, tmp_path):
     sink_options(guarded, stream=False)
-    for stream, more in ((True, {}), (False, {"runId": "r"})):
-        with pytest.raises(MisuseError, match="to read and write __consumer_offsets beside"):
-            sink_options({**guarded, **more, "topic": "orders"}, stream=stream)
     stranger = {**guarded, "key": str(tmp_path / "stranger.secret")}
-    with pytest.raises(MisuseError, match="to read and write __staged beside"):
-        sink_options(stranger, stream=False)
     access = tmp_path / "access.toml"
-    text = access.read_text().replace('"__staged*"]', '"__staged*", "__consumer_offsets*"]')
-    text = text.replace("[keys.job]", '[keys.job]\ngroups = ["billing*"]')
-    access.write_text(text)
+    text = access.read_text()
+    for stream in (True, False):
+        with pytest.raises(MisuseError, match="to read and write __staged, __consumer_offsets be"):
+            sink_options(stranger, stream=stream)
+    access.write_text(text.replace(', "__consumer_offsets*"', ""))
+    with pytest.raises(MisuseError, match="to read and write __consumer_offsets beside"):
+        sink_options(guarded, stream=False)
+    access.write_text(text.replace("[keys.job]", '[keys.job]\ngroups = ["billing*"]'))
     with pytest.raises(MisuseError, match=r"needs the groups __sink\.\*"):
         sink_options(guarded, stream=True)
 
@@ -252,6 +255,10 @@ def test_options_of_a_sink():
         ("tcp://127.0.0.1:5556",),
     )
     assert (options.topic, options.min_acks, options.run_id) == (None, 1, None)
+    assert options.partitions is None
+    assert sink_options({**SINK, "partitions": "4096"}, stream=True).partitions == 4_096
+    with pytest.raises(MisuseError, match="'partitions' cannot be used here: whole batches have"):
+        sink_options({**SINK, "partitions": "4"}, stream=True, copying=True)
     both = {**SINK, "servers": f"{SERVER},{SERVER}", "minAcks": "2", "topic": "t", "runId": "r"}
     options = sink_options(both, stream=False)
     assert (options.topic, options.min_acks, options.run_id) == ("t", 2, "r")
@@ -282,6 +289,8 @@ def test_log_starts_are_for_whole_batches():
         ({"servers": SERVER}, "'towers' is needed"),
         ({**SINK, "access": "/x"}, "'access' and 'key' .* go together"),
         ({**SINK, "minAcks": "2"}, "'minAcks' must be 1 to 1"),
+        ({**SINK, "partitions": "4097"}, "'partitions' must be 1 to 4096: 4097"),
+        ({**SINK, "partitions": "0"}, "'partitions' must be a whole number above 0"),
         ({**SINK, "topic": ""}, "'topic': topic '' cannot be used"),
         ({**SINK, "runId": "r"}, "'runId' cannot be used here"),
         ({**SINK, "subscribe": "r"}, "unknown option 'subscribe'"),

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
-from dafka.groups.runs import DIGESTS, STAGED, RunPart
+from dafka.groups.runs import DIGESTS, STAGED
 from dafka.model import Partition
 from dafka.process.clock import wall_ms
 from dafka.records.batch import checked_count, records_of, run_of
 from dafka.spark.options import sink_options
 from dafka.spark.staging import (
+    OPEN_BYTES_MAX,
     Attempt,
     Stage,
     digest_of_row,
@@ -121,11 +122,11 @@ def options():
 
 def test_an_attempt_stages_for_itself_and_tells_what(options):
     mirror = Recorder()
-    stage = Stage(mirror, options, ATTEMPT, "out")
+    stage = Stage(mirror, options, ATTEMPT, "out", 1)
     stage.extend_values([b"0", b"1"])
-    stage.add((b"k", b"2", []), 5)
+    stage.extend(0, [((b"k", b"2", []), 5)])
     segment = stage.finish()
-    assert (segment.topic, segment.task, segment.records) == ("out", 2, 3)
+    assert (segment.topic, segment.task, segment.rows) == ("out", 2, ((0, 3),))
     values = digest_of_values([b"0", b"1"])
     assert segment.digest == (values + digest_of_row((b"k", b"2", []), 5)) % DIGESTS
     assert {batch.partition for batch in mirror.batches} == {(STAGED, segment.address)}
@@ -133,8 +134,7 @@ def test_an_attempt_stages_for_itself_and_tells_what(options):
     assert [record.sequence for record in staged] == [segment.start + one for one in range(3)]
     assert all(record.timestamp_ms > wall_ms() - 60_000 for record in staged), "not the rows' own"
     assert segment.batches == 3
-    part = RunPart(Partition("out", "AB"), 10, 3, segment.address, segment.start, 3)
-    published = list(unwrapped(part, mirror.batches))
+    published = list(unwrapped(mirror.batches, {0: Partition("out", "AB")}, {0: 10}))
     assert [checked_count(batch.content, batch.sequence) for batch in published] == [1, 1, 1]
     records = [record for batch in published for record in records_of(batch)]
     assert [(record.sequence, record.value, record.timestamp_ms) for record in records] == [
@@ -149,7 +149,7 @@ def test_the_attempts_of_a_process_stage_behind_each_other(options):
     mirror = Recorder()
     segments = []
     for topic in ("a", "b", "a"):
-        stage = Stage(mirror, options, ATTEMPT, topic)
+        stage = Stage(mirror, options, ATTEMPT, topic, 1)
         stage.extend_values([b"0", b"1"])
         segments.append(stage.finish())
     first, other, second = segments
@@ -159,8 +159,8 @@ def test_the_attempts_of_a_process_stage_behind_each_other(options):
     runs = [run_of(batch.content) for batch in staged]
     assert len({run.number for run in runs}) == 1
     assert [run.first for run in runs] == [batch.sequence for batch in staged]
-    part = RunPart(Partition("out", "AB"), 0, 4, first.address, first.start, 4)
-    lives = [run_of(batch.content) for batch in unwrapped(part, staged)]
+    published = unwrapped(staged, {0: Partition("out", "AB")}, {0: 0})
+    lives = [run_of(batch.content) for batch in published]
     assert [life.first for life in lives] == [0, 1, 0, 1]
     assert len({life.number for life in lives}) == 2
 
@@ -174,4 +174,52 @@ def test_after_a_failure_it_stages_elsewhere(options):
 
 
 def test_nothing_is_a_segment_too(options):
-    assert Stage(Recorder(), options, ATTEMPT, "out").finish().records == 0
+    assert Stage(Recorder(), options, ATTEMPT, "out", 1).finish().records == 0
+
+
+def test_rows_of_several_partitions_are_staged_in_one_and_dealt_when_they_are_published(options):
+    mirror = Recorder()
+    stage = Stage(mirror, replace(options, batch_bytes=10_000), ATTEMPT, "out", 3)
+    for number, value in ((2, b"a"), (0, b"b"), (2, b"c"), (0, b"d")):
+        stage.extend(number, [((b"k", value, []), None)])
+    segment = stage.finish()
+    assert (segment.partitions, segment.batches, segment.rows) == (3, 2, ((0, 2), (2, 2)))
+    assert len({batch.partition for batch in mirror.batches}) == 1
+    places = {number: Partition("out", f"A{number}") for number in range(3)}
+    begins = {0: 5, 2: 7}
+    del places[0]
+    published = list(unwrapped(mirror.batches, places, begins))
+    found = [
+        (record.address, record.sequence, record.value)
+        for batch in published
+        for record in records_of(batch)
+    ]
+    assert found == [("A2", 7, b"a"), ("A2", 8, b"c")], "what is there already is left out"
+    assert begins == {0: 5, 2: 9}
+
+
+def test_of_many_partitions_batches_are_small(options):
+    """What a task keeps open does not grow with them."""
+    mirror = Recorder()
+    options = replace(options, batch_bytes=OPEN_BYTES_MAX)
+    stage = Stage(mirror, options, ATTEMPT, "out", 4_096)
+    value = bytes(1_000)
+    for _ in range(40):
+        for number in range(1_024):
+            stage.extend(number, [((None, value, []), None)])
+    went_out = sum(len(batch.content) for batch in mirror.batches)
+    assert 40 * 1_024 * 1_000 - went_out < 2 * OPEN_BYTES_MAX
+    assert stage.finish().records == 40 * 1_024
+
+
+def test_rows_without_a_key_go_to_one_partition_and_those_of_others_to_others():
+    attempts = [replace_run(run, task) for run in range(3) for task in range(8)]
+    found = [attempt.number_of(4) for attempt in attempts]
+    assert set(found) == {0, 1, 2, 3}
+    assert found == [attempt.number_of(4) for attempt in attempts]
+    assert all(len(set(found[first : first + 4])) == 4 for first in range(0, 24, 4))
+    assert {attempt.number_of(1) for attempt in attempts} == {0}
+
+
+def replace_run(run, task):
+    return ATTEMPT._replace(run=run, task=task)

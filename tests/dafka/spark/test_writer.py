@@ -4,23 +4,23 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from kafka.partitioner.default import murmur2
 from pyspark.errors import AnalysisException
 from pyspark.sql.functions import udf
 from pyspark.sql.types import StructType
 
-from dafka.cluster import Cluster
 from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Header, Partition
+from dafka.model import Header, Partition, range_of, slot_of
 from dafka.query.client import StoreClient
 from dafka.spark import register
-from dafka.spark.commit import RunCommit, RunName, address_for
+from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.planning import Range
 from dafka.spark.rows import BatchRows
 from dafka.spark.source import DafkaDataSource
 from dafka.spark.staging import Attempt
-from dafka.spark.writer import BatchWriter, StreamWriter, by_topic, copy, stage
+from dafka.spark.writer import BatchWriter, StreamWriter, by_topic, copy, dealt, stage
 
 pytestmark = pytest.mark.slow
 
@@ -42,7 +42,7 @@ def test_a_data_frame_is_written_once_however_often_its_job_runs(numbers, cluste
         writer.option("runId", "once").save()
     held = cluster.published()
     assert cluster.values() == values(1_000)
-    assert len(held) == 8, "two topics by four tasks"
+    assert len(held) == 2, "two topics, each with the one partition that a gateway would give it"
     assert sum(len(log) for (topic, _), log in held.items() if topic == "sevens") == 143
 
 
@@ -124,7 +124,58 @@ def test_queries_whose_batches_have_one_name_do_not_lose_any(spark, cluster, tmp
         writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
         writer.start().awaitTermination()
     assert cluster.values() == values(400)
-    assert len(cluster.published()) <= 4, "batches go on in the partitions of those before"
+    assert len(cluster.published()) == 1, "batches go on in the partition of those before"
+
+
+def test_partitions_stay_few_whatever_writes_and_by_however_many_tasks(spark, cluster, tmp_path):
+    """Twenty runs of foreachBatch, none of which has a name."""
+    register(spark)
+    texts = tmp_path / "texts"
+    for file in range(20):
+        spark.range(file * 30, file * 30 + 30, 1, 1).selectExpr("CAST(id AS STRING)").write.mode(
+            "append"
+        ).text(str(texts))
+
+    def write(rows, batch):
+        keyed = rows.selectExpr("CAST(CAST(value AS LONG) % 11 AS STRING) AS key", "value")
+        writer = keyed.repartition(batch % 5 + 1).write.format("dafka").mode("append")
+        writer.options(**cluster.options, topic="t", partitions=4).save()
+
+    stream = spark.readStream.option("maxFilesPerTrigger", 1).text(str(texts))
+    writer = stream.writeStream.foreachBatch(write).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    assert len([one for one in query.recentProgress if one["numInputRows"]]) == 20
+    assert cluster.values() == values(600)
+    logs = cluster.published()
+    assert len(logs) == 4
+    for partition, records in logs.items():
+        numbers = {(murmur2(record.key) & 0x7FFF_FFFF) % 4 for record in records}
+        assert numbers == {range_of(slot_of(partition.address), 4)}, "as a client of Kafka has it"
+
+
+def test_the_rows_of_a_key_are_in_the_order_of_the_runs_of_all_queries(spark, cluster, tmp_path):
+    """Three runs of two queries, each of a file, one query after the other."""
+    register(spark)
+    for number in range(6):
+        texts, first = tmp_path / f"texts-{number % 2}", number * 220
+        rows = spark.range(first, first + 220, 1, 4).selectExpr("CAST(id AS STRING)")
+        rows.write.mode("append").text(str(texts))
+        stream = spark.readStream.text(str(texts))
+        keyed = stream.selectExpr("CAST(CAST(value AS LONG) % 11 AS STRING) AS key", "value")
+        writer = keyed.repartition(number % 3 + 1).writeStream.format("dafka")
+        writer = writer.options(**cluster.options, topic="t", partitions=3)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"checkpoint-{number % 2}"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+    logs = cluster.published().values()
+    assert len(logs) == 3
+    assert cluster.values() == values(1_320)
+    keys = [record.key for records in logs for record in records]
+    for key in set(keys):
+        (log,) = (records for records in logs if any(record.key == key for record in records))
+        runs = [int(record.value) // 220 for record in log if record.key == key]
+        assert runs == sorted(runs)
+        assert len(runs) == 120
 
 
 def test_a_run_whose_tasks_are_not_all_done_is_not_committed(cluster):
@@ -175,10 +226,6 @@ def write(tables, options, run=0, task=0):
     RunCommit(options, RunName(key, run), segments).commit()
 
 
-def address(task=0):
-    return address_for(Cluster(), "query q", task)
-
-
 @pytest.fixture
 def options(cluster):
     return sink_options({**cluster.options, "topic": "out"}, stream=True)
@@ -195,7 +242,7 @@ def test_rows_become_records(cluster, options):
     )
     write([rows], options)
     ((mine,), (out,)) = (
-        cluster.records()[Partition(topic, address())] for topic in ("mine", "out")
+        records for _, records in sorted(cluster.published().items(), key=lambda one: one[0].topic)
     )
     assert (mine.key, mine.value, mine.timestamp_ms) == (b"a", b"1", 5)
     assert mine.headers == (Header("h", b"x"), Header("n", None))
@@ -214,6 +261,52 @@ def test_rows_are_dealt_by_topic_in_order():
     rows = table(b"1", b"2", b"3", topic=pa.array(["a", "b", "a"]))
     found = [(topic, part["value"].to_pylist()) for topic, part in by_topic(rows, None)]
     assert found == [("a", [b"1", b"3"]), ("b", [b"2"])]
+
+
+KEYS = [b"a", None, b"b", b"a", None, b"c"]
+
+
+def shares(rows, partitions, keyless):
+    found = dealt(rows, partitions, keyless)
+    return {number: part["value"].to_pylist() for number, part in found}
+
+
+def test_rows_go_where_a_client_of_kafka_sends_them_in_order():
+    rows = table(*(b"%d" % row for row in range(6)), key=pa.array(KEYS))
+    expected = {}
+    for row, key in enumerate(KEYS):
+        number = 2 if key is None else (murmur2(key) & 0x7FFF_FFFF) % 3
+        expected.setdefault(number, []).append(b"%d" % row)
+    assert shares(rows, 3, 2) == expected
+    assert shares(rows, 1, 0) == {0: [b"%d" % row for row in range(6)]}
+    assert shares(rows.drop_columns("key"), 3, 1) == {1: [b"%d" % row for row in range(6)]}
+    assert shares(rows.slice(0, 0), 3, 1) == {}
+
+
+def test_a_number_in_the_column_partition_chooses_it():
+    numbers = pa.array([2, None, 0], pa.int32())
+    rows = table(b"0", b"1", b"2", partition=numbers, key=pa.array([b"a", b"b", b"c"]))
+    hashed = (murmur2(b"b") & 0x7FFF_FFFF) % 3
+    found = shares(rows, 3, 0)
+    assert b"1" in found.pop(hashed) if hashed == 1 else b"1" in found[hashed]
+    assert found[2][0] == b"0"
+    assert b"2" in found[0]
+    for wrong in (3, -1):
+        rows = table(b"0", partition=pa.array([wrong], pa.int64()))
+        with pytest.raises(MisuseError, match=rf"partition {wrong}, and sinks have 3 .* 0 to 2"):
+            shares(rows, 3, 0)
+
+
+def test_the_column_partition_is_written_to(numbers, cluster):
+    """Also if a query has read it from a source, where it is an address: then it is left out."""
+    rows = numbers.selectExpr("value", "CAST(value AS INT) % 5 AS partition")
+    writer = rows.write.format("dafka").mode("append").options(**cluster.options, topic="t")
+    writer.option("partitions", 5).save()
+    logs = cluster.published().values()
+    assert len(logs) == 5
+    for records in logs:
+        assert len({int(record.value) % 5 for record in records}) == 1
+    assert cluster.values() == values(1_000)
 
 
 def test_a_row_without_a_topic_is_refused():
