@@ -27,6 +27,7 @@ from distributor.control.grants import GrantSettings
 from distributor.control.hold_keeper import HoldKeeper, holds_any
 from distributor.control.messages import CreateInstance
 from distributor.control.operator_server import Operators
+from distributor.control.protocol import CONTROLLER_PAGE
 from distributor.control.wanted import flows_of
 from distributor.loading import load
 from topology.model import ClusterSpec, Topology
@@ -138,7 +139,7 @@ def run(
         )
         stack.callback(running.close)
         log.info("controller is up", extra={"flows": len(flows), "replicas": len(places)})
-        health.show({controller_looks.PAGE: running.page})
+        health.show({CONTROLLER_PAGE: running.page})
         health.watch(running)
         run_until_told(running)
         end_within(shutdown_ms)

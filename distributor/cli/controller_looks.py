@@ -21,10 +21,9 @@ from dafka.process.caller import Caller
 from distributor.cli.replica import place_of
 from distributor.control.holds import HeldForRow
 from distributor.control.overview import ControlledFlowRow, DrivenReplicaRow
+from distributor.control.protocol import CONTROLLER_PAGE
 from topology.output import Columns, column, number, print_json, print_rows
 from topology.terminal import say
-
-PAGE = "/controller"
 
 FLOWS: Columns[ControlledFlowRow] = (
     number("flow"),
@@ -212,7 +211,7 @@ def _shown(
     """
     place_of(controller, f"controller {controller!r} cannot be asked: expected HOST:PORT")
     try:
-        _, text = Caller(web, token, timeout).get(controller, PAGE)
+        _, text = Caller(web, token, timeout).get(controller, CONTROLLER_PAGE)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         raise QueryError(f"no answer from {controller}: {reason}") from error

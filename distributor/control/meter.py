@@ -10,6 +10,7 @@ from prometheus_client import Counter, Gauge
 
 from distributor.control.flow_table import Fate
 from distributor.control.messages import FlowKind, FlowStatus
+from distributor.control.protocol import PAUSED_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,7 +107,9 @@ class ControllerMeter:
         written = sum(row.state == FlowStatus.WRITING.value for row in flows)
         IN_CHARGE.labels(self._cluster).set(1)
         CONTROLLED_FLOWS.labels(self._cluster, "written").set(written)
-        CONTROLLED_FLOWS.labels(self._cluster, "unwritten").set(len(flows) - written)
+        paused = sum(row.state == PAUSED_STATE for row in flows)
+        CONTROLLED_FLOWS.labels(self._cluster, "paused").set(paused)
+        CONTROLLED_FLOWS.labels(self._cluster, "unwritten").set(len(flows) - written - paused)
         CONTROLLED_REPLICAS.labels(self._cluster, "there").set(there)
         CONTROLLED_REPLICAS.labels(self._cluster, "away").set(away)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dafka.plural import counted
 from distributor.control.controller import ControllerState
 from distributor.control.messages import FlowStatus
+from distributor.control.protocol import PAUSED_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +37,8 @@ class ControlledFlowRow:
         share: Which part of the link's partitions, from 0, of how many.
         writer: Which replica may write; empty if none does.
         epoch: Under which.
-        state: What the writer says that it does; empty if it has not said.
+        state: What the writer says that it does; `paused` where there is none as an operator wants
+            none; empty if it has not said.
         ready: How many others could write at once.
         why: That an operator has paused it; why the writer has failed, or does not write, as it
             says; and in how many partitions an operator lets it pass over a hole.
@@ -93,10 +95,16 @@ def flow_rows(
             share=f"{wished.flow.share}/{wished.flow.shares}",
             writer=wished.writer,
             epoch=wished.epoch,
-            state=writer.status.value if writer is not None and writer.status is not None else "",
+            state=_state(wishes.demands, wished.flow, writer),
             ready=sum(one is not None and one.status is FlowStatus.WARM for one in said.values()),
             why=_why(wishes.demands, wished.flow, "" if writer is None else writer.reason),
         )
+
+
+def _state(demands: Demands, flow: Flow, writer: FlowReport | None) -> str:
+    if writer is not None and writer.status is not None:
+        return writer.status.value
+    return PAUSED_STATE if demands.pauses(flow) else ""
 
 
 def _why(demands: Demands, flow: Flow, reason: str) -> str:

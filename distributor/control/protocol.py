@@ -288,6 +288,40 @@ def values_of(page: OpenedPage | RememberedPage) -> dict[str, object]:
     return values
 
 
+CONTROLLER_PAGE = "/controller"
+"""Where a controller tells what it knows."""
+
+PAUSED_STATE = "paused"
+"""There, of a flow that nobody writes as an operator wants nobody to."""
+
+
+class _FlowTold(Struct, frozen=True):
+    source: str
+    level: int
+    kind: str
+    state: str
+
+
+class _ControllerPage(Struct, frozen=True):
+    in_charge: bool
+    flows: tuple[_FlowTold, ...]
+
+
+_controllers: json.Decoder[_ControllerPage] = json.Decoder(_ControllerPage)
+
+
+def decode_paused(page: str) -> frozenset[int] | None:
+    """Read from the page of a controller which levels operators have paused; None if it cannot say.
+
+    Raises:
+        WireError: It is not one.
+    """
+    told = _decoded(_controllers, page)
+    if not told.in_charge:
+        return None
+    return frozenset(flow.level for flow in told.flows if flow.state == PAUSED_STATE)
+
+
 def decode_opened(page: str) -> OpenedPage:
     """Read the page of a replica.
 

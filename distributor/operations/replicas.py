@@ -13,7 +13,12 @@ from dafka.model import Partition
 from dafka.wire.primitives import text
 from distributor.control.messages import FlowKind
 from distributor.control.opened_links import PAGE, REMEMBERED_PAGE
-from distributor.control.protocol import decode_opened, decode_remembered
+from distributor.control.protocol import (
+    CONTROLLER_PAGE,
+    decode_opened,
+    decode_paused,
+    decode_remembered,
+)
 from distributor.control.wanted import flows_of
 from distributor.operations.probe import TIMEOUT_S, caller_of
 from distributor.operations.shares import missing, whole
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from dafka.process.caller import Caller
     from distributor.control.messages import Flow
     from distributor.control.protocol import LinkRow, OpenedFlowRow, OpenedPage
-    from topology.model import ReplicaSpec
+    from topology.model import ClusterSpec, ReplicaSpec
     from topology.plan import Link, Plan
 
 P = TypeVar("P")
@@ -45,12 +50,14 @@ class ToldByReplicas:
         rows: What each link does of which a replica writes a share.
         silent: Why replicas do not say so, and shares that none writes, as sentences.
         unwritten: Links of which none writes any, where a replica of their cluster has answered.
+        paused: Links of which none does as an operator wants that, as their controller says.
         idle: What else none does, as sentences: positions of groups, schemas.
     """
 
     rows: dict[Link, LinkRow] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     unwritten: set[Link] = field(default_factory=set)
+    paused: set[Link] = field(default_factory=set)
     idle: list[str] = field(default_factory=list)
 
 
@@ -80,6 +87,7 @@ def ask_replicas(plan: Plan) -> ToldByReplicas:
                 "no replica" if len(pages) == len(cluster.replicas) else "no replica that answers"
             )
             _judge_links(plan, cluster.name, pages, nobody, told)
+            _excuse_paused(plan, cluster, nobody, told)
             _judge_others(flows_of(plan.topology, cluster.name), pages, nobody, told)
     return told
 
@@ -180,7 +188,28 @@ def _judge_links(
                 told.silent.append(f"{name}: {nobody} writes {', '.join(lacking)}")
         else:
             told.unwritten.add(link)
-            told.silent.append(f"{name}: {nobody} writes it")
+            told.silent.append(_unwritten(link, nobody))
+
+
+def _excuse_paused(plan: Plan, cluster: ClusterSpec, nobody: str, told: ToldByReplicas) -> None:
+    """Links that nobody writes may be paused: whoever is in charge of them knows."""
+    unwritten = [link for link in plan.links if link in told.unwritten]
+    unwritten = [link for link in unwritten if link.source == cluster.name]
+    if not unwritten:
+        return
+    ask = partial(_page, caller_of(plan.topology.web, TIMEOUT_S), page=CONTROLLER_PAGE)
+    answers = [ask(one.metrics, decode=decode_paused) for one in cluster.controllers]
+    paused = {level for levels in answers if isinstance(levels, frozenset) for level in levels}
+    for link in unwritten:
+        if link.level in paused:
+            told.unwritten.remove(link)
+            told.paused.add(link)
+            sentence = f"{link.source} level {link.crossing}: is paused, until it is unpaused"
+            told.silent[told.silent.index(_unwritten(link, nobody))] = sentence
+
+
+def _unwritten(link: Link, nobody: str) -> str:
+    return f"{link.source} level {link.crossing}: {nobody} writes it"
 
 
 def _written(pages: Sequence[OpenedPage]) -> _Shares:
@@ -204,7 +233,7 @@ def _judge_others(
 
 
 def _ask(caller: Caller, replica: ReplicaSpec) -> OpenedPage | str:
-    return _page(caller, replica, PAGE, decode_opened)
+    return _page(caller, replica.metrics, PAGE, decode_opened)
 
 
 def _ask_remembered(
@@ -213,7 +242,7 @@ def _ask_remembered(
     heads: dict[Partition, int] = {}
     while True:
         asked = urlencode({"cluster": cluster, "from": len(heads)})
-        page = _page(caller, replica, f"{REMEMBERED_PAGE}?{asked}", decode_remembered)
+        page = _page(caller, replica.metrics, f"{REMEMBERED_PAGE}?{asked}", decode_remembered)
         if isinstance(page, str):
             return page
         known = len(heads)
@@ -222,15 +251,15 @@ def _ask_remembered(
             return page.age_ms, heads
 
 
-def _page(caller: Caller, replica: ReplicaSpec, page: str, decode: Callable[[str], P]) -> P | str:
-    """What a replica answers, or why it does not, for people."""
+def _page(caller: Caller, place: str, page: str, decode: Callable[[str], P]) -> P | str:
+    """What a replica or a controller answers, or why it does not, for people."""
     try:
-        good, said = caller.get(replica.metrics, page)
-        return decode(said) if good else f"{replica.metrics}: {said.strip()[:200]}"
+        good, said = caller.get(place, page)
+        return decode(said) if good else f"{place}: {said.strip()[:200]}"
     except (OSError, HTTPException) as error:
-        return f"{replica.metrics}: {getattr(error, 'reason', error)}"
+        return f"{place}: {getattr(error, 'reason', error)}"
     except WireError:
-        return f"{replica.metrics}: does not answer as a replica of this version"
+        return f"{place}: does not answer as a replica of this version"
 
 
 def _place(link: Link | LinkRow | OpenedFlowRow) -> tuple[str, int, int, str]:

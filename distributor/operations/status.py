@@ -15,6 +15,7 @@ from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.wire.primitives import text
 from distributor.control.client import ControlClient
+from distributor.control.protocol import PAUSED_STATE
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
@@ -40,12 +41,14 @@ class Told:
             no replica writes, as sentences.
         unwritten: Links of which no replica writes any share, where one of their cluster has
             answered.
+        paused: Links that none writes as an operator wants that.
         idle: What replicas should do beside copying records, and none does, as sentences.
     """
 
     rows: dict[Link, LinkRow] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     unwritten: set[Link] = field(default_factory=set)
+    paused: set[Link] = field(default_factory=set)
     idle: list[str] = field(default_factory=list)
 
 
@@ -56,6 +59,7 @@ def ask_links(plan: Plan) -> Told:
     told.rows |= by_replicas.rows
     told.silent += by_replicas.silent
     told.unwritten |= by_replicas.unwritten
+    told.paused |= by_replicas.paused
     told.idle += by_replicas.idle
     return told
 
@@ -256,6 +260,8 @@ def _unsaid(plan: Plan, link: Link, told: Told) -> str:
     """The state of a link that says nothing."""
     if link in told.unwritten:
         return UNWRITTEN
+    if link in told.paused:
+        return PAUSED_STATE
     asked = plan.topology.control or plan.topology.cluster(link.source).controlled
     return NO_ANSWER if asked else ""
 

@@ -52,10 +52,11 @@ def test_a_controller_tells_of_flows_and_replicas_while_it_is_in_charge():
     assert of_controller("in_charge") == 0
     assert of_controller("flows", state="unwritten") is None
     flow = ControlledFlowRow(1, "c7", "c8", 1, "records", "0/1", "r1", 1, "writing", 0)
-    meter.tell([flow, replace(flow, flow=2, state="warm"), replace(flow, state="")], 1, 2)
+    other = [replace(flow, state=state) for state in ("warm", "", "paused")]
+    meter.tell([flow, *other], 1, 2)
     assert of_controller("in_charge") == 1
-    told = [of_controller("flows", state=state) for state in ("written", "unwritten")]
-    assert told == [1, 2]
+    told = [of_controller("flows", state=state) for state in ("written", "unwritten", "paused")]
+    assert told == [1, 2, 1]
     assert [of_controller("replicas", state=state) for state in ("there", "away")] == [1, 2]
     meter.tell_holds([HeldForRow("c8", True, 1, 5, 2)])
     told = [of_controller(f"{name}_records", other="c8") for name in ("lacking", "gone")]

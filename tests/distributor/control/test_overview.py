@@ -66,7 +66,10 @@ def test_what_an_operator_wants_of_a_flow_is_told():
     machines["r1"].reports.flows[5].reason = "superseded"
     assert next(flow_rows(wishes, machines)).why == f"superseded; {passes}"
     paused = replace(wishes, demands=Demands(paused=frozenset({1})))
-    assert [*flow_rows(paused, {})][1].why == f"paused by an operator; {passes}"
+    unwritten = [*flow_rows(paused, {})][1]
+    assert (unwritten.state, unwritten.why) == ("paused", f"paused by an operator; {passes}")
+    machines["r1"].reports.flows[5].status = FlowStatus.WRITING
+    assert next(flow_rows(paused, machines)).state == "writing", "it is just ending"
 
 
 def test_replicas_are_told_with_what_they_say():

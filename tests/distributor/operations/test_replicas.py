@@ -96,6 +96,42 @@ def test_a_link_is_what_the_replica_says_that_writes_it(serve):
     assert (told.silent, told.unwritten, told.idle) == ([], set(), [])
 
 
+def flow(level, state, **facts):
+    """A flow on the page of a controller."""
+    return {"source": "c1", "level": level, "kind": "records", "state": state, **facts}
+
+
+@pytest.mark.parametrize(
+    ("in_charge", "flows", "paused"),
+    [
+        (True, [flow(1, "paused", share="0/1")], True),
+        (True, [flow(1, ""), flow(2, "paused")], False),
+        (True, [flow(1, "writing")], False),
+        (False, [flow(1, "paused")], False),
+    ],
+)
+def test_a_link_that_nobody_writes_is_paused_if_its_controller_says_so(
+    in_charge, flows, paused, serve
+):
+    def page(path, _query):
+        if path == "/controller":
+            return json.dumps({"in_charge": in_charge, "epoch": 3, "flows": flows})
+        return links(OpenedRow(False, row()))
+
+    place = serve(page)
+    the_plan = controlled(place)
+    first, second = the_plan.topology.clusters
+    others = (ControllerSpec(metrics="127.0.0.1:9"), ControllerSpec(metrics=place))
+    clusters = (replace(first, controllers=others), second)
+    the_plan = plan(replace(the_plan.topology, clusters=clusters))
+    told = ask_links(the_plan)
+    link = the_plan.links[0]
+    assert (link in told.paused, link in told.unwritten) == (paused, not paused)
+    assert unsaid(the_plan, link, told) == ("paused" if paused else UNWRITTEN)
+    why = "is paused, until it is unpaused" if paused else "no replica writes it"
+    assert told.silent == [f"c1 level {link.crossing}: {why}"]
+
+
 def test_a_link_that_none_writes_is_told_apart_from_one_of_which_none_answers(serve):
     the_plan = controlled(serve(links(OpenedRow(False, row()))))
     told = ask_links(the_plan)
