@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -12,6 +11,7 @@ from dafka.gateway.broker import Offsets
 from dafka.gateway.coordination import Coordination
 from dafka.gateway.ledger import Ledger
 from dafka.gateway.translation import OffsetTranslation, OwnedLedger
+from dafka.model import replace
 from dafka.testing import kafka_groups, kafka_site
 from dafka.testing.kafka_groups import run
 from tests.support.seeds import assert_all_pass, broken_by, shown_by
