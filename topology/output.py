@@ -160,14 +160,17 @@ def _plain(value: object) -> object:
 
 
 def fields_of(value: object) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, for a JSON object that says more.
+    """Return the fields of a dataclass, or of msgspec's, by name: of a JSON object that says more.
 
     Raises:
         TypeError: It is none.
     """
-    if not is_dataclass(value):
-        raise TypeError(f"{value!r} has no fields")
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    names = getattr(value, "__struct_fields__", None)
+    if names is None:
+        if not is_dataclass(value):
+            raise TypeError(f"{value!r} has no fields")
+        names = [field.name for field in fields(value)]
+    return {name: getattr(value, name) for name in names}
 
 
 def open_console(*, stderr: bool = False) -> Console:

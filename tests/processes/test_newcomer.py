@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -59,6 +60,12 @@ class Newcomer:
 
 @pytest.fixture
 def newcomer(tmp_path):
+    """Where paths are short: a socket's has 107 bytes at most."""
+    with TemporaryDirectory(prefix="dafka-") as home:
+        yield installed(tmp_path, Path(home))
+
+
+def installed(tmp_path: Path, home: Path) -> Newcomer:
     wheels = tmp_path / "wheels"
     source = tmp_path / "source"
     source.mkdir()  # setuptools leaves what it builds where it builds it
@@ -68,8 +75,7 @@ def newcomer(tmp_path):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", wheels, source)
     subprocess.run([sys.executable, *build], check=True, timeout=300)
-    one = Newcomer(tmp_path / "home")
-    one.home.mkdir()
+    one = Newcomer(home)
     subprocess.run([sys.executable, "-m", "venv", one.home / "env"], check=True, timeout=120)
     (wheel,) = wheels.iterdir()
     one.run("python", *INSTALL, wheel, seconds=600)

@@ -10,6 +10,7 @@ from enum import Enum
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
@@ -41,6 +42,11 @@ class Thing:
     records: int | None = None
     age_s: float = 0.0
     parts: tuple[Thing, ...] = ()
+
+
+class Value(Struct, frozen=True):
+    name: str
+    parts: tuple[Thing, ...]
 
 
 THINGS: Columns[Thing] = (
@@ -108,6 +114,12 @@ def test_json_goes_down_into_what_it_holds(capsys):
     print_json({"things": [Thing("a", parts=(Thing("b"),))], "kind": Kind.BIG})
     told = json.loads(capsys.readouterr().out)
     assert told["things"][0]["parts"][0]["kind"] == told["kind"] == "big"
+
+
+def test_values_of_msgspec_have_fields_too(capsys):
+    print_json([Value("a", (Thing("b"),))])
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["name"], told["parts"][0]["name"]) == ("a", "b")
 
 
 def test_what_has_no_fields_is_no_json():

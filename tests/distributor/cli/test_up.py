@@ -136,7 +136,8 @@ def test_a_file_of_other_machines_changes_nothing(pair, tmp_path):
     supervisor, out = Applies(), io.StringIO()
     old = plan(pair.topology)
     PidFile.of(pair.file).note(tmp_path)
-    pair.file.write_text(pair.file.read_text().replace("host: '127.0.0.1'", "host: '192.0.2.1'"))
+    elsewhere = "host: '192.0.2.1'\n    insecure: true"
+    pair.file.write_text(pair.file.read_text().replace("host: '127.0.0.1'", elsewhere))
     assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
     assert "is not this machine's" in find(tmp_path).problem
     assert supervisor.applied == []

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
+from dafka.model import replace
 from distributor.cli.main import app
 from distributor.control.questions import Waited
 from tests.support.operators import LEFT, FakeDesk, served
