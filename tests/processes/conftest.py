@@ -60,6 +60,18 @@ def is_free(port: int) -> bool:
     return True
 
 
+def run_distributor(*words: object) -> tuple[int, str, str]:
+    """Run a command: its exit code, what it said, and what it complained of."""
+    done = subprocess.run(
+        [sys.executable, "-m", "distributor", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.fixture
 def first_port() -> int:
     """The first of a hundred ports for one topology."""

@@ -7,8 +7,6 @@ import logging
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import ask_links, status_of
 from distributor.survey import survey, survey_group
 from distributor.verify.compare import verify
-from tests.processes.conftest import free_ports
+from tests.processes.conftest import run_distributor
 from topology import plan
 
 log = logging.getLogger(__name__)
@@ -36,15 +34,14 @@ SHIPPED = Path(__file__).parents[2] / "config" / "controlled.yaml"
 
 
 @pytest.fixture
-def topology_file(tmp_path):
+def topology_file(tmp_path, first_port):
     """A copy of the shipped file with free ports, data under the test's own directory."""
-    first = free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
     text = re.sub(
         r"127\.0\.0\.1:173(\d\d)",
-        lambda found: f"127.0.0.1:{first + int(found[1])}",
+        lambda found: f"127.0.0.1:{first_port + int(found[1])}",
         SHIPPED.read_text(),
     )
-    text = text.replace("first_port: 17960", f"first_port: {first + 60}")
+    text = text.replace("first_port: 17960", f"first_port: {first_port + 60}")
     file = tmp_path / "controlled.yaml"
     file.write_text(text.replace("data: data/", f"data: {tmp_path}/"))
     return file
@@ -52,14 +49,8 @@ def topology_file(tmp_path):
 
 def run(*words):
     """Run a command; its exit code and what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-m", "distributor", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    code, said, _ = run_distributor(*words)
+    return code, said
 
 
 def position(topology, cluster, group):

@@ -21,7 +21,6 @@ from dafka.transport.keys import load_credentials
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.status import ask_links
-from tests.processes.conftest import free_ports
 from topology import plan
 
 log = logging.getLogger(__name__)
@@ -62,20 +61,19 @@ def keys(request, tmp_path):
 
 
 @pytest.fixture
-def topology_file(tmp_path, keys):
-    first = free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+def topology_file(tmp_path, first_port, keys):
     clusters = "".join(
         CLUSTER.format(
             n=n,
             data=tmp_path / f"c{n}",
             security=SECURITY if keys else "",
-            **{f"p{at}": first + 10 * n + at for at in range(6)},
+            **{f"p{at}": first_port + 10 * n + at for at in range(6)},
         )
         for n in (1, 2)
     )
     file = tmp_path / "held.yaml"
     file.write_text(
-        f"version: 1\nname: held\nmetrics: {{host: 127.0.0.1, first_port: {first + 40}}}\n"
+        f"version: 1\nname: held\nmetrics: {{host: 127.0.0.1, first_port: {first_port + 40}}}\n"
         f"clusters:{clusters}"
         "tree: {level: 1, children: [cluster-1, cluster-2]}\n"
         "heartbeat_ms: 500\n"

@@ -6,9 +6,6 @@ Whoever dies meanwhile: what an operator was told is what the stores keep.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -19,7 +16,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.operations.status import ask_links
-from tests.processes.conftest import free_ports
+from tests.processes.conftest import run_distributor
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -56,12 +53,11 @@ def write(topology, number, batches, trims=()):
 
 
 @pytest.fixture
-def topology_file(tmp_path):
+def topology_file(tmp_path, first_port):
     """Two clusters, of which the second lacks what the first keeps no more."""
-    first = free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
     clusters = "".join(
         CLUSTER.format(
-            n=n, data=tmp_path / f"c{n}", **{f"p{at}": first + 20 * n + at for at in range(11)}
+            n=n, data=tmp_path / f"c{n}", **{f"p{at}": first_port + 20 * n + at for at in range(11)}
         )
         for n in (1, 2)
     )
@@ -75,18 +71,6 @@ def topology_file(tmp_path):
     write(topology, 1, batches, {OVERTAKEN: 20})
     write(topology, 2, [written(OVERTAKEN, 0, COPIED)])
     return file
-
-
-def distributor(*words):
-    """Run a command: its exit code, what it said, and what it complained of."""
-    done = subprocess.run(
-        [sys.executable, "-m", "distributor", *map(str, words)],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 def test_it_goes_on_behind_the_hole_and_whoever_comes_later_passes_it_over_too(
@@ -112,8 +96,8 @@ def test_it_goes_on_behind_the_hole_and_whoever_comes_later_passes_it_over_too(
     wait_until(lambda: kept().get(GOOD) == range(10), "others go on", evidence=told)
     wait_until(lambda: overtaken() == 1, "it stands still", evidence=told)
     where = ("resume", topology_file, "--cluster", "cluster-1", "--level", "1", "--topic")
-    assert distributor(*where, "invoices")[0] == 2
-    code, said, complaint = distributor(*where, "orders", "--json")
+    assert run_distributor(*where, "invoices")[0] == 2
+    code, said, complaint = run_distributor(*where, "orders", "--json")
     assert (code, complaint) == (0, "")
     assert json.loads(said) == {"partitions": 1, "records": 10}
     # What was answered is kept, whoever heard it.
@@ -124,10 +108,10 @@ def test_it_goes_on_behind_the_hole_and_whoever_comes_later_passes_it_over_too(
     wait_until(lambda: overtaken() == 0, "nothing stands still", evidence=told)
 
     place = topology.clusters[0].controllers[0].listen
-    code, said, _ = distributor("controller", "explain", place, OVERTAKEN.address, "--json")
+    code, said, _ = run_distributor("controller", "explain", place, OVERTAKEN.address, "--json")
     assert code == 0
     assert json.loads(said)["why"].endswith("passes over 10 records that were not kept")
-    code, _, complaint = distributor(*where, "orders")
+    code, _, complaint = run_distributor(*where, "orders")
     assert code == 2
     assert "no partition of topic 'orders' is overtaken at level 1" in complaint
     assert up.stop() == 0

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
 from dafka.groups.runs import STAGED
+from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
+from dafka.spark import commit as commit_module
+from dafka.spark import publication as publication_module
 from dafka.spark import staging, topic_sinks
+from dafka.spark.options import sink_options
 from tests.support import batches
 from tests.support.query_port import QueryPort, unanswered
 from tests.support.small_cluster import SmallCluster
@@ -89,4 +95,30 @@ def close_mirrors():
     topic_sinks._known.clear()
     while staging._mirrors:
         _, mirror = staging._mirrors.popitem()
+        mirror.close()
+
+
+@pytest.fixture
+def options(cluster):
+    """Batches hold one record, so that a driver can die between any two."""
+    given = {**cluster.options, "topic": "out"}
+    return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
+
+
+@pytest.fixture
+def apart(options, monkeypatch):
+    """Each thread is a process: a mirror is used by one thread at a time."""
+    mine = threading.local()
+    mirrors = []
+
+    def mirror_here(_):
+        if not hasattr(mine, "mirror"):
+            mine.mirror = Mirror(options.cluster.open())
+            mirrors.append(mine.mirror)
+        return mine.mirror
+
+    monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
+    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
+    yield
+    for mirror in mirrors:
         mirror.close()

@@ -14,9 +14,7 @@ from dafka.process import metrics
 from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.spark import commit as commit_module
 from dafka.spark import placing as placing_module
-from dafka.spark import publication as publication_module
 from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options
 from dafka.spark.placing import RepeatedError
@@ -34,13 +32,6 @@ from tests.support.sink_runs import (
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
-
-
-@pytest.fixture
-def options(cluster):
-    """Batches hold one record, so that a driver can die between any two."""
-    given = {**cluster.options, "topic": "out"}
-    return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
 
 
 def numbers(first, end):
@@ -156,25 +147,6 @@ def dealt(random, rows):
     rows = random.sample(rows, len(rows))
     tasks = random.randint(1, 3)
     return [rows[number::tasks] for number in range(tasks)]
-
-
-@pytest.fixture
-def apart(options, monkeypatch):
-    """Each thread is a process: a mirror is used by one thread at a time."""
-    mine = threading.local()
-    mirrors = []
-
-    def mirror_here(_):
-        if not hasattr(mine, "mirror"):
-            mine.mirror = Mirror(options.cluster.open())
-            mirrors.append(mine.mirror)
-        return mine.mirror
-
-    monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
-    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
-    yield
-    for mirror in mirrors:
-        mirror.close()
 
 
 def disputes():

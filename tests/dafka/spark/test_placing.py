@@ -14,8 +14,6 @@ from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark import commit as commit_module
-from dafka.spark import publication as publication_module
-from dafka.spark.options import sink_options
 from dafka.spark.placing import Placing, RepeatedError
 from dafka.spark.publication import Publisher
 from tests.support.sink_runs import (
@@ -32,13 +30,6 @@ from tests.support.sink_runs import (
 pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 OTHER = "query other"
-
-
-@pytest.fixture
-def options(cluster):
-    """Batches hold one record, so that a driver can die between any two."""
-    given = {**cluster.options, "topic": "out"}
-    return replace(sink_options(given, stream=True), batch_bytes=1, silence_s=5.0)
 
 
 def died(monkeypatch, options, *tasks, after, **name):
@@ -249,25 +240,6 @@ def test_where_too_many_have_come_meanwhile_it_is_said_that_it_is_not_known(
     with pytest.raises(QueryError, match="not known whether job was among them"):
         committed(options, [b"lost"], key="job", shared=False)
     assert b"lost" not in cluster.values()
-
-
-@pytest.fixture
-def apart(options, monkeypatch):
-    """Each thread is a process: a mirror is used by one thread at a time."""
-    mine = threading.local()
-    mirrors = []
-
-    def mirror_here(_):
-        if not hasattr(mine, "mirror"):
-            mine.mirror = Mirror(options.cluster.open())
-            mirrors.append(mine.mirror)
-        return mine.mirror
-
-    monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
-    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
-    yield
-    for mirror in mirrors:
-        mirror.close()
 
 
 def test_many_queries_at_once_have_one_order(cluster, options, apart):
