@@ -87,7 +87,9 @@ class Placing:
         if sink is None:
             first = TopicSink(1, uuid4().hex, (0,) * partitions)
             enrolled = enrolled_sink(first, len(self._cluster.stores))
-            sink = _sink(register.change(lambda there: enrolled if there == NOBODY else there))
+            sink = _sink(
+                topic, register.change(lambda there: enrolled if there == NOBODY else there)
+            )
         if len(sink.ends) != partitions:
             raise MisuseError(
                 f"rows for topic {topic!r} were dealt to {partitions} partitions, and sinks have "
@@ -147,7 +149,7 @@ class Placing:
         """Place a run in one topic, and publish it; False if others have ended it everywhere."""
         sink = self._seen.get(topic)
         if sink is None:
-            sink = _sink(self._register(group_for(self._cluster, topic)).read())
+            sink = _sink(topic, self._register(group_for(self._cluster, topic)).read())
         if manifest.is_that_of(sink.last):
             self._publisher.complete(topic, sink, patient=not mine)
             return True
@@ -175,7 +177,7 @@ class Placing:
             # If somebody came between, what was made of what was there is void.
             return enrolled if there.generation == before.generation else there
 
-        sink = self._seen[topic] = _sink(register.change(offer))
+        sink = self._seen[topic] = _sink(topic, register.change(offer))
         return sink
 
     def _settled(self, topic: str, sink: TopicSink, last: Manifest) -> bool:
@@ -212,10 +214,10 @@ class Placing:
         first = min(last.topics)
         if first != topic:
             register = self._register(group_for(self._cluster, first))
-            register.change(lambda there: self._released(there, last))
+            register.change(lambda there: self._released(first, there, last))
 
-    def _released(self, there: Membership, last: Manifest) -> Membership:
-        sink = _sink(there)
+    def _released(self, topic: str, there: Membership, last: Manifest) -> Membership:
+        sink = _sink(topic, there)
         if not last.is_that_of(sink.last):
             return there
         return enrolled_sink(sink.without_last(), len(self._cluster.stores))
@@ -230,14 +232,15 @@ class Placing:
         """
         if manifest.shared:
             found = run_in(self._register(group_of_key(manifest.key)).read())
-            assert found is not None, "it was agreed on"
+            if found is None:
+                raise _forgotten(f"the run of {manifest.key}")
             if mine and manifest.is_that_of(found.manifest) and found.state is RunState.LOST:
                 raise _lost(manifest, "as the run that came next in its topic has found")
             return not _is_open(found, manifest)
         first = min(manifest.topics)
         if topic == first:
             return not mine or manifest.key in sink.recent
-        home = _sink(self._register(group_for(self._cluster, first)).read())
+        home = _sink(first, self._register(group_for(self._cluster, first)).read())
         return not manifest.is_that_of(home.last)
 
     def _offer(
@@ -267,10 +270,18 @@ class Placing:
         return register
 
 
-def _sink(membership: Membership) -> TopicSink:
+def _sink(topic: str, membership: Membership) -> TopicSink:
     sink = sink_in(membership)
-    assert sink is not None, "it was claimed"
+    if sink is None:
+        raise _forgotten(f"what sinks have in topic {topic!r}")
     return sink
+
+
+def _forgotten(what: str) -> QueryError:
+    return QueryError(
+        f"{what} is not known any more to the stores, which agreed on it: as many as block a "
+        "majority have new disks; of this run nothing further is published"
+    )
 
 
 def _is_open(found: AgreedRun, manifest: Manifest) -> bool:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from dafka.spark.options import ClusterOptions, SinkOptions
 
 KEPT_MS = 60_000
+"""For so long an answer holds. Nothing changes it but the loss of all disks."""
+
+KNOWN_MAX = 10_000
+"""Of so many topics; then all are asked for anew."""
 
 _known: dict[tuple[int, ClusterOptions, str], tuple[int, int]] = {}
 """By process, as mirrors are, and topic: until when it is known, and what."""
@@ -56,6 +60,8 @@ def partitions_of(options: SinkOptions, topic: str, clock: Clock = CLOCK) -> int
         if claimed is None:
             # Not for long: the first run that is written settles it.
             return stores.first(lambda store: _of_kafka(store, topic)) or PARTITIONS_USUAL
+    if len(_known) >= KNOWN_MAX:
+        _known.clear()
     _known[key] = clock.now_ms() + KEPT_MS, claimed
     return claimed
 

@@ -8,7 +8,7 @@ import pytest
 
 from dafka.errors import MisuseError, QueryError
 from dafka.groups import runs
-from dafka.groups.runs import RECENT_RUNS, STAGED, RunState
+from dafka.groups.runs import RECENT_RUNS, STAGED, Manifest, RunState
 from dafka.node.mirror import Mirror
 from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
@@ -350,3 +350,18 @@ def test_a_topic_is_claimed_once(options):
             placing.claim("out", 2)
         assert placing.stores_agree()
     assert sink_of(options).ends == (0, 0)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_stores_that_have_lost_what_they_agreed_on_are_told_of(options, shared):
+    """They have other disks: nobody knows where the run is, or whether it is whole."""
+    manifest = Manifest(KEY, 0, shared, tuple(staged(options, [b"1"])))
+    cluster = options.cluster.open()
+    with ClusterClient(cluster) as stores:
+        placing = Placing(cluster, stores, Publisher(options, cluster, stores))
+        with pytest.raises(QueryError, match="topic 'out' is not known any more"):
+            placing.end(manifest, mine=False)
+        placing.claim("out", 1)
+        if shared:
+            with pytest.raises(QueryError, match="the run of query q is not known any more"):
+                placing.end(manifest, mine=False)
