@@ -33,6 +33,8 @@ from topology.terminal import complain, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from distributor.control.demands import LevelPause
+
 T = TypeVar("T")
 
 Address = Annotated[
@@ -272,15 +274,16 @@ def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[Aimed
     return _of_controllers(cluster, lambda client: client.retarget(level, to, RETARGET_S))
 
 
-def pause_controlled(cluster: ClusterSpec, level: int) -> list[AimedLinkRow]:
-    """The same: have links of a level send nothing.
+def pause_controlled(cluster: ClusterSpec, wanted: LevelPause) -> list[AimedLinkRow]:
+    """The same: have links of a level send nothing, or go on.
 
     Raises:
         PlanError: The file does not say where.
         QueryError, CommandError: None does it.
     """
     return _of_controllers(
-        cluster, lambda client: client.pause(level, paused=True, timeout_s=RETARGET_S)
+        cluster,
+        lambda client: client.pause(wanted.level, paused=wanted.paused, timeout_s=RETARGET_S),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from dafka.plural import counted
+from dafka.process.signals import interrupt_when_told
 from distributor.cli.controller_asks import (
     pause_controlled,
     resume_controlled,
@@ -271,8 +273,9 @@ def apply(
     """Change the topology that `distributor up` runs on this machine, while records flow.
 
     Takes the steps that `topology diff` lists and waits for the end of each. Then the file of `up`
-    has the contents of FILE. Interrupted, it goes on when it is given again. Exit code 1 if
-    the change is refused or a step does not come to its end.
+    has the contents of FILE. Interrupted, it lets links go on that controllers have paused for it,
+    unless the new file is in place already, and goes on when it is given again. Exit code 1 if the
+    change is refused or a step does not come to its end.
 
     Example: distributor apply five.yaml
     """
@@ -283,26 +286,42 @@ def apply(
             print_json({"applied": False, "steps": [], "refused": rules})
         say(refusal_text(applying.change.refusals), file=sys.stderr)
         raise typer.Exit(1)
-    console = open_console(stderr=True)
+    interrupt_when_told()
     taken: list[dict[str, Any]] = []
-    waits_for = ""
-    for place, step in enumerate(applying.steps, 1):
-        began_s = time.monotonic()
-        title = f"{place} of {len(applying.steps)}  {step.text}"
-        waits_for = _take(applying, step, title, console, began_s + patience_s)
-        if waits_for:
-            break
-        took_s = round(time.monotonic() - began_s, 1)
-        taken.append({"action": step.action.value, "text": step.text, "took_s": took_s})
-        console.print(f"{title}  ({took_s:g} s)", markup=False, highlight=False)
-    if not waits_for:
-        applying.finish()
+    with ExitStack() as unfinished:
+        unfinished.callback(_give_up, applying)
+        waits_for = _take_all(applying, patience_s, taken)
+        if not waits_for:
+            applying.finish()
+            unfinished.pop_all()
     if json_lines:
         print_json({"applied": not waits_for, "steps": taken, "waits_for": waits_for})
     if waits_for:
         raise CommandError(f"given up after {patience_s:g} s of waiting for {waits_for}")
     if not json_lines:
         say("applied" if taken else "nothing has to be done")
+
+
+def _take_all(applying: Applying, patience_s: float, taken: list[dict[str, Any]]) -> str:
+    """Take step after step, and note those that are; returns what one waited for too long."""
+    console = open_console(stderr=True)
+    for place, step in enumerate(applying.steps, 1):
+        began_s = time.monotonic()
+        title = f"{place} of {len(applying.steps)}  {step.text}"
+        waits_for = _take(applying, step, title, console, began_s + patience_s)
+        if waits_for:
+            return waits_for
+        took_s = round(time.monotonic() - began_s, 1)
+        taken.append({"action": step.action.value, "text": step.text, "took_s": took_s})
+        console.print(f"{title}  ({took_s:g} s)", markup=False, highlight=False)
+    return ""
+
+
+def _give_up(applying: Applying) -> None:
+    """Say what becomes of what was paused; a controller that does not answer takes a while."""
+    with open_console(stderr=True).status("letting links go on"):
+        for line in applying.give_up():
+            say(line, file=sys.stderr)
 
 
 def _take(applying: Applying, step: Step, title: str, console: Console, deadline_s: float) -> str:

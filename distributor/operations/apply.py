@@ -15,24 +15,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError, StorageError
+from dafka.errors import DafkaError, QueryError, StorageError
 from dafka.plural import counted
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.storage.lmdb_log import LmdbLog
 from distributor.control.client import ControlClient
-from distributor.errors import CommandError, PlanError
+from distributor.control.demands import LevelPause
+from distributor.errors import CommandError, DistributorError, PlanError
 from distributor.link.node import carried_by
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
-from distributor.operations.replicas import ask_replicas, unpaused
+from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
 from distributor.survey import furthest, lacking, record_at, survey
 from topology.diff import Action, Change, Step, diff
 from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from dafka.model import Partition
     from dafka.process.clock import Clock
@@ -55,7 +56,7 @@ class Applying:
         logs: Of the `distributor up` that runs.
         file: What is to run.
         turn: Lets the controller in charge of a cluster aim its links of a level at a target.
-        pause: Lets it pause them.
+        pause: Lets it pause them, or go on with them.
         clock: Says how long no producer has published.
 
     Raises:
@@ -68,7 +69,7 @@ class Applying:
         logs: Path,
         file: Path,
         turn: Callable[[ClusterSpec, int, str], object],
-        pause: Callable[[ClusterSpec, int], object],
+        pause: Callable[[ClusterSpec, LevelPause], object],
         clock: Clock = CLOCK,
     ) -> None:
         self._seconds, self._turn, self._pause = clock.seconds, turn, pause
@@ -97,8 +98,10 @@ class Applying:
         self._paused: set[str] = set()
         self._turned: set[Step] = set()
         """What controllers have been told to aim elsewhere."""
+        self._pauses: dict[tuple[str, int], bool] = {}
+        """Levels of clusters that controllers are to pause, and whether they were before."""
         self._told_to_pause: set[tuple[str, int]] = set()
-        """Clusters whose controllers have been told to pause which level."""
+        """Those that they have said that they pause."""
         self._sent: dict[Link, dict[Partition, int]] = {}
         """What there was behind links when they were paused."""
         self._due: dict[Step, dict[Partition, int]] = {}
@@ -118,7 +121,10 @@ class Applying:
             case Action.HOLD:
                 return self._pause_controlled(step.level) or self._hold(step.level)
             case Action.SWITCH:
-                return self._switch()
+                waits_for = self._switch()
+                if not waits_for:
+                    self._pauses.clear()  # in the new file these levels are others
+                return waits_for
             case Action.DRAIN:
                 return self._drain(step)
             case Action.FILL:
@@ -127,6 +133,31 @@ class Applying:
     def finish(self) -> None:
         """All steps are taken."""
         self._before.unlink(missing_ok=True)
+
+    def give_up(self) -> Iterator[str]:
+        """Let go on what was paused for this change; says of each level what becomes of it.
+
+        Once the new file is in place nothing is sent any more as the old one has it: its records
+        would come behind those of the new one.
+        """
+        for (name, level), was_before in self._pauses.items():
+            about = f"{name} level {level}"
+            if was_before:
+                yield f"{about} stays paused, as it was before"
+            elif self._place.read_bytes() == self._octets:
+                yield f"{about} stays paused until the new file runs: give the command again"
+            else:
+                try:
+                    cluster = self._topology.cluster(name)
+                    self._pause(cluster, LevelPause(level, paused=False))
+                except (DafkaError, DistributorError) as error:
+                    yield (
+                        f"{about} may stay paused ({error}): give the command again, or "
+                        f"distributor controller unpause HOST:PORT --level {level}, at `listen` of "
+                        f"a controller of {name}"
+                    )
+                else:
+                    yield f"{about} goes on"
 
     @property
     def _drains(self) -> list[Step]:
@@ -191,12 +222,8 @@ class Applying:
         controlled = {one.name: one for one in clusters if one.controlled}
         links = [one for one in self._plan.links if one.level == level and one.source in controlled]
         for name in dict.fromkeys(link.source for link in links):
-            if (name, level) not in self._told_to_pause:
-                try:
-                    self._pause(controlled[name], level)
-                except QueryError as error:
-                    return str(error)
-                self._told_to_pause.add((name, level))
+            if waits_for := self._pause_at(controlled[name], level):
+                return waits_for
         waiting = unpaused(self._plan, level)
         if waiting or not links:
             return next(iter(waiting), "")
@@ -205,6 +232,23 @@ class Applying:
             beyond = [holdings[name] for name in link.beyond]
             if lacks := self._not_beyond(link, beyond):
                 return lacks
+        return ""
+
+    def _pause_at(self, cluster: ClusterSpec, level: int) -> str:
+        """Have a cluster's controllers pause a level, once; what is waited for before."""
+        place = cluster.name, level
+        if place in self._told_to_pause:
+            return ""
+        if place not in self._pauses:
+            before = paused_levels(self._plan, cluster)
+            if before is None:
+                return f"a controller in charge of {cluster.name} to answer"
+            self._pauses[place] = level in before  # first: whether it is kept may not be known
+        try:
+            self._pause(cluster, LevelPause(level, paused=True))
+        except QueryError as error:
+            return str(error)
+        self._told_to_pause.add(place)
         return ""
 
     def _not_beyond(self, link: Link, beyond: list[Holding]) -> str:

@@ -18,6 +18,7 @@ from dafka.cluster import Cluster
 from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
+from distributor.control.protocol import PAUSED_STATE
 from distributor.local.processes import ProcessKind
 from distributor.operations.meter import (
     clock_skews_s,
@@ -328,8 +329,16 @@ def _of_links(
             if link.waits_for:
                 what = f"waits for {link.waits_for}: nothing of that is copied"
             yield Diagnosis(name, what, _mend_replicas(link.source))
+        elif link.state == PAUSED_STATE and topology.cluster(link.source).controlled:
+            yield Diagnosis(
+                name,
+                "is paused: nothing of it is copied",
+                "if nobody wants it so, distributor controller unpause HOST:PORT --level "
+                f"{link.level}, at listen of a controller of {link.source}; a distributor apply "
+                "that was given up goes on when it is given again",
+            )
         elif link.diverged or link.overtaken or link.refused:
-            yield _of_stopped(topology, name, link)
+            yield _of_stopped(name, link)
         elif (link.lag_seconds or 0) > LATE_S:
             yield Diagnosis(
                 name,
@@ -393,7 +402,7 @@ def _back(topology: Topology, link: LinkStatus) -> str:
     )
 
 
-def _of_stopped(topology: Topology, name: str, link: LinkStatus) -> Diagnosis:
+def _of_stopped(name: str, link: LinkStatus) -> Diagnosis:
     what = []
     if link.diverged:
         what.append(
@@ -412,9 +421,10 @@ def _of_stopped(topology: Topology, name: str, link: LinkStatus) -> Diagnosis:
         )
     do = "see distributor status for which, and docs/operations.md for what to decide"
     if link.overtaken:
-        do += f"; start what is down of {link.source}, or go on without what nobody has by "
-        controlled = topology.cluster(link.source).controlled
-        do += "links: {skip_overtaken: …} in the file" if controlled else "distributor resume"
+        do += (
+            f"; start what is down of {link.source}, or go on without what nobody has by "
+            "distributor resume"
+        )
     return Diagnosis(name, "; ".join(what), do)
 
 

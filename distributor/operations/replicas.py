@@ -123,6 +123,18 @@ def unpaused(plan: Plan, level: int) -> list[str]:
     return waiting
 
 
+def paused_levels(plan: Plan, cluster: ClusterSpec) -> frozenset[int] | None:
+    """Which levels operators have paused at a cluster; None if no controller in charge answers.
+
+    Raises:
+        MisuseError: A file for asking them cannot be used.
+    """
+    ask = partial(_page, caller_of(plan.topology.web, TIMEOUT_S), page=CONTROLLER_PAGE)
+    answers = [ask(one.metrics, decode=decode_paused) for one in cluster.controllers]
+    known = [levels for levels in answers if isinstance(levels, frozenset)]
+    return frozenset[int]().union(*known) if known else None
+
+
 @dataclass(slots=True)
 class RememberedByReplicas:
     """What replicas last knew of a cluster.
@@ -197,14 +209,13 @@ def _excuse_paused(plan: Plan, cluster: ClusterSpec, nobody: str, told: ToldByRe
     unwritten = [link for link in unwritten if link.source == cluster.name]
     if not unwritten:
         return
-    ask = partial(_page, caller_of(plan.topology.web, TIMEOUT_S), page=CONTROLLER_PAGE)
-    answers = [ask(one.metrics, decode=decode_paused) for one in cluster.controllers]
-    paused = {level for levels in answers if isinstance(levels, frozenset) for level in levels}
+    paused = paused_levels(plan, cluster) or frozenset()
     for link in unwritten:
         if link.level in paused:
             told.unwritten.remove(link)
             told.paused.add(link)
-            sentence = f"{link.source} level {link.crossing}: is paused, until it is unpaused"
+            until = "until distributor controller unpause lets it go on"
+            sentence = f"{link.source} level {link.crossing}: is paused, {until}"
             told.silent[told.silent.index(_unwritten(link, nobody))] = sentence
 
 

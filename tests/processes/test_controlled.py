@@ -7,6 +7,8 @@ import logging
 import os
 import re
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -198,6 +200,29 @@ def orders_at(topology, name):
     return {partition: head + 1 for partition, head in heads if partition.topic == "orders"}
 
 
+def interrupted_as_it_pauses(up, file, logs, paused, wait_until):
+    """Interrupt an `apply` while it waits for a frozen replica; what it complained of."""
+    (frozen, *_) = [
+        pid
+        for words, pid in up.children().items()
+        if "distributor replica" in words and "--cluster cluster-4 " in words
+    ]
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        applying = subprocess.Popen(
+            [sys.executable, "-m", "distributor", "apply", str(file), "--logs", str(logs)],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        wait_until(paused, "the level is paused", evidence=applying.poll)
+        applying.send_signal(signal.SIGINT)
+        _, complaint = applying.communicate(timeout=60)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+    assert applying.returncode == 130, complaint
+    return complaint
+
+
 def test_a_paused_level_is_written_by_nobody_whoever_dies_and_levels_change_under_load(
     up, topology_file, tmp_path, wait_until, traffic_at
 ):
@@ -244,6 +269,9 @@ def test_a_paused_level_is_written_by_nobody_whoever_dies_and_levels_change_unde
     # Levels of another epoch: apply pauses them all, from the root down, and the new file ends it.
     file = tmp_path / "next.yaml"
     file.write_text(topology_file.read_text().replace("tree:\n", "levels: {epoch: 1}\ntree:\n"))
+    complaint = interrupted_as_it_pauses(up, file, tmp_path / "logs", paused, wait_until)
+    assert "cluster-1 level 3 goes on" in complaint, complaint
+    wait_until(lambda: len(ask_links(the_plan).rows) == 8, "all are written again", evidence=told)
     began_s = time.monotonic()
     code, said = run("apply", file, "--logs", tmp_path / "logs", "--json")
     assert code == 0, said

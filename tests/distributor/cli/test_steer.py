@@ -246,6 +246,38 @@ def test_a_step_without_end_is_given_up(apply, monkeypatch):
     }
 
 
+@pytest.mark.net
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [(["c2 to answer"] * 100_000, 1), ([CommandError("no")], 1), ([KeyboardInterrupt()], 130)],
+    ids=["time is up", "refused", "interrupted"],
+)
+def test_an_apply_that_does_not_come_to_its_end_says_what_becomes_of_pauses(
+    apply, monkeypatch, found, code
+):
+    def look(self, step):
+        answer = found.pop(0)
+        if isinstance(answer, str):
+            return answer
+        raise answer
+
+    monkeypatch.setattr(Applying, "look", look)
+    monkeypatch.setattr(Applying, "give_up", lambda self: iter(["c1 level 1 goes on"]))
+    told = apply("name: pair", "name: other", "--patience-s", "1")
+    assert told.stderr.endswith("c1 level 1 goes on\n")
+    assert told.exit_code == code
+
+
+@pytest.mark.net
+def test_one_that_does_gives_up_nothing(apply, monkeypatch):
+    def give_up(self):
+        raise AssertionError
+
+    answers(monkeypatch, "")
+    monkeypatch.setattr(Applying, "give_up", give_up)
+    assert apply("name: pair", "name: other").stdout == "applied\n"
+
+
 SHIPPED = str(Path(__file__).parents[3] / "config" / "controlled.yaml")
 
 

@@ -66,8 +66,8 @@ def not_turned(cluster, level, to):
     raise AssertionError((cluster.name, level, to))
 
 
-def not_paused(cluster, level):
-    raise AssertionError((cluster.name, level))
+def not_paused(cluster, demand):
+    raise AssertionError((cluster.name, demand))
 
 
 def test_the_steps_are_those_of_the_difference(pair, logs):
@@ -321,30 +321,111 @@ def test_of_clusters_with_controllers_the_one_in_charge_retargets(pair, logs, mo
     )
 
 
-def test_of_clusters_with_controllers_the_one_in_charge_pauses(pair, logs, monkeypatch, make_batch):
+class Pausing:
+    """The controllers of a cluster, as they are told to pause levels, and what is paused there."""
+
+    def __init__(self, monkeypatch):
+        self.told, self.failures = [], []
+        self.levels, self.waiting = frozenset(), []
+        monkeypatch.setattr(applies, "paused_levels", lambda _, cluster: self.levels)
+        monkeypatch.setattr(applies, "unpaused", lambda _, level: self.waiting)
+
+    def __call__(self, cluster, demand):
+        self.told.append((cluster.name, demand.level, demand.paused))
+        if self.failures:
+            raise self.failures.pop()
+
+
+@pytest.fixture
+def pausing(pair, monkeypatch):
+    """The first cluster of the pair has controllers."""
     text = pair.file.read_text()
     pair.file.write_text(text.replace("    id: 1\n", REPLICAS))
+    return Pausing(monkeypatch)
+
+
+@pytest.fixture
+def holding(pair, logs, pausing):
+    """A change, and its step that lets level 1 hold."""
+    file = changed(pair, "name: pair", "name: other")
+    return Applying(logs, file, not_turned, pausing), step(Action.HOLD, level=1)
+
+
+def test_of_clusters_with_controllers_the_one_in_charge_pauses(pair, holding, pausing, make_batch):
     pair.fill(2, make_batch([b"1"] * 3, partition=ORDERS))
-    asked, failures = [], [QueryError("no answer from c1")]
-
-    def pause(cluster, level):
-        if failures:
-            raise failures.pop()
-        asked.append((cluster.name, level))
-
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, pause)
-    waiting = ["c1 level 1 to pause"]
-    monkeypatch.setattr(applies, "unpaused", lambda _, level: waiting)
-    hold = step(Action.HOLD, level=1)
+    applying, hold = holding
+    pausing.levels = None
+    assert applying.look(hold) == "a controller in charge of c1 to answer"
+    pausing.levels, pausing.waiting = frozenset(), ["c1 level 1 to pause"]
+    pausing.failures.append(QueryError("no answer from c1"))
     assert applying.look(hold) == "no answer from c1"
+    pausing.told.clear()
     assert applying.look(hold) == "c1 level 1 to pause"
-    waiting.clear()
+    pausing.waiting.clear()
     assert applying.look(hold) == "c2 to answer"
     with pair.running(2):
         with pytest.raises(PlanError, match="no `control` sockets"):
             applying.look(hold)  # those of the other cluster
-        assert asked == [("c1", 1)], "once"
+        assert pausing.told == [("c1", 1, True)], "once"
         (link,) = [one for one in applying._plan.links if one.source == "c1"]
         assert applying._sent == {link: {ORDERS: 2}}
         applying._sent[link][ORDERS] = 3
         assert applying.look(hold) == "c2, which lacks records of 1 partition"
+
+
+def test_who_gives_up_lets_go_on_what_this_change_has_paused(holding, pausing):
+    applying, hold = holding
+    assert [*applying.give_up()] == [], "nothing is paused yet"
+    pausing.waiting = ["c1 level 1 to pause"]
+    applying.look(hold)
+    pausing.told.clear()
+    assert [*applying.give_up()] == ["c1 level 1 goes on"]
+    assert pausing.told == [("c1", 1, False)]
+
+
+def test_it_does_so_where_it_is_not_known_whether_a_level_is_paused(holding, pausing):
+    applying, hold = holding
+    pausing.failures.append(QueryError("no answer from c1"))
+    applying.look(hold)
+    assert [*applying.give_up()] == ["c1 level 1 goes on"]
+
+
+def test_what_an_operator_had_paused_before_stays_so(holding, pausing):
+    applying, hold = holding
+    pausing.levels, pausing.waiting = frozenset({1}), ["c1 level 1 to pause"]
+    applying.look(hold)
+    pausing.told.clear()
+    assert [*applying.give_up()] == ["c1 level 1 stays paused, as it was before"]
+    assert pausing.told == []
+
+
+def test_what_cannot_be_let_go_on_is_told_with_the_cure(holding, pausing):
+    applying, hold = holding
+    pausing.waiting = ["c1 level 1 to pause"]
+    applying.look(hold)
+    for failure in (QueryError("no answer from c1"), CommandError("refused")):
+        pausing.failures.append(failure)
+        (said,) = applying.give_up()
+        assert said == (
+            f"c1 level 1 may stay paused ({failure}): give the command again, or distributor "
+            "controller unpause HOST:PORT --level 1, at `listen` of a controller of c1"
+        )
+
+
+def test_once_the_new_file_is_in_place_nothing_goes_on_under_the_old_one(
+    pair, holding, pausing, hangups, logs
+):
+    applying, hold = holding
+    pausing.waiting = ["c1 level 1 to pause"]
+    applying.look(hold)
+    pausing.told.clear()
+    switch = step(Action.SWITCH)
+    applying.look(switch)
+    assert [*applying.give_up()] == [
+        "c1 level 1 stays paused until the new file runs: give the command again"
+    ]
+    PidFile.of(pair.file).note(logs)
+    with pair.running():
+        assert applying.look(switch) == ""
+    assert [*applying.give_up()] == [], "in it the level is another one"
+    assert pausing.told == []

@@ -294,6 +294,15 @@ def test_a_link_that_no_replica_writes_is_named():
     assert finding.what == "waits for a replica to write share 0/2: nothing of that is copied"
 
 
+def test_a_link_that_is_paused_is_named_with_how_it_goes_on():
+    paused = LinkStatus("c1", "c2", 1, lag_seconds=900, state="paused")
+    (finding,) = module._of_links(run_by_replicas(TWO), [paused], [])
+    assert finding.what == "is paused: nothing of it is copied"
+    assert "distributor controller unpause HOST:PORT --level 1" in finding.do
+    # Of a distributor of its own it is over by itself.
+    assert [*module._of_links(TWO, [replace(paused, lag_seconds=0)], [])] == []
+
+
 def test_what_no_replica_does_beside_copying_records_is_named():
     (finding,) = module._of_idle(["c1 level 1: no replica brings positions of groups"])
     assert (finding.about, finding.what) == ("c1 level 1", "no replica brings positions of groups")
@@ -324,7 +333,5 @@ def test_where_replicas_copy_nobody_is_sent_to_a_distributor():
     found = [relayed, *module._of_links(tree.topology, [late, overtaken], [])]
     assert len(found) == 3
     for finding in found:
-        assert not any(
-            word in finding.do for word in ("distributor run", "retarget", "distributor resume")
-        )
-    assert "skip_overtaken" in found[2].do
+        assert not any(word in finding.do for word in ("distributor run", "retarget"))
+    assert found[2].do.endswith("or go on without what nobody has by distributor resume")

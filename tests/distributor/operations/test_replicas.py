@@ -21,6 +21,7 @@ from distributor.operations.replicas import (
     RememberedByReplicas,
     ToldByReplicas,
     ask_replicas,
+    paused_levels,
     remembered_by_replicas,
     unpaused,
 )
@@ -128,8 +129,14 @@ def test_a_link_that_nobody_writes_is_paused_if_its_controller_says_so(
     link = the_plan.links[0]
     assert (link in told.paused, link in told.unwritten) == (paused, not paused)
     assert unsaid(the_plan, link, told) == ("paused" if paused else UNWRITTEN)
-    why = "is paused, until it is unpaused" if paused else "no replica writes it"
+    why = (
+        "is paused, until distributor controller unpause lets it go on"
+        if paused
+        else "no replica writes it"
+    )
     assert told.silent == [f"c1 level {link.crossing}: {why}"]
+    known = {one["level"] for one in flows if one["state"] == "paused"}
+    assert paused_levels(the_plan, clusters[0]) == (known if in_charge else None)
 
 
 def test_a_link_that_none_writes_is_told_apart_from_one_of_which_none_answers(serve):
