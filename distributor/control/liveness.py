@@ -61,6 +61,8 @@ class Liveness:
         self._ping_ms = now_ms
         self._progress = NO_PROGRESS
         self._moved_ms = now_ms
+        self._late_ms = 0
+        """The longest that an answer has taken since then, on a quiet machine next to nothing."""
         self._stuck = False
 
     @property
@@ -89,10 +91,13 @@ class Liveness:
         """Take in an answer to which there is no objection."""
         self._answered = True
         if pong.progress > self._progress:
-            self._progress, self._moved_ms = pong.progress, now_ms
+            self._progress, self._moved_ms, self._late_ms = pong.progress, now_ms, 0
+        self._late_ms = max(self._late_ms, now_ms - self._asked_ms)
         # What an answer shows is how it was after the question, at any time until it is read: on a
-        # busy machine both may lie long before now.
-        self._stuck = self._asked_ms >= self._moved_ms + self._settings.stall_ms
+        # busy machine both may lie long before now. There a flow's thread waits for a core, too,
+        # as long as the process that answers.
+        patience_ms = self._settings.stall_ms + self._late_ms
+        self._stuck = self._asked_ms >= self._moved_ms + patience_ms
 
     def end(self, now_ms: int) -> SessionEnd | None:
         """Return why the session is over, if it is."""

@@ -76,7 +76,30 @@ def test_what_is_read_late_says_nothing_of_what_was_meanwhile():
     assert one.end(60_000) is None, "it was so after one second, and nobody knows how it is now"
     one.ping(60_000)
     one.take(Pong(3, 7), 60_001)
-    assert one.end(60_001) is SessionEnd.STALLED
+    assert one.end(60_001) is None, "flows may have had to wait for as long as this answer"
+    one.ping(61_000)
+    one.take(Pong(4, 7), 61_001)
+    assert one.end(61_001) is SessionEnd.STALLED
+
+
+def test_where_answers_are_late_flows_may_turn_as_much_later():
+    one = Liveness(SETTINGS, 0)
+    for number, asked_ms in enumerate((0, 1_100, 2_200, 3_300), 1):
+        one.ping(asked_ms)
+        one.take(Pong(number, 7), asked_ms + 1_100)
+        assert one.end(asked_ms + 1_100) is None
+    # A flow's thread that waits for a core no longer than the process to answer turns until then.
+    one.ping(4_400)
+    one.take(Pong(5, 8), 4_410)
+    assert one.end(4_410) is None
+    # From there on all is quick, and what stands still is found as soon as ever.
+    for number, asked_ms in enumerate((5_400, 6_400), 6):
+        one.ping(asked_ms)
+        one.take(Pong(number, 8), asked_ms)
+        assert one.end(asked_ms) is None
+    one.ping(7_400)
+    one.take(Pong(8, 8), 7_400)
+    assert one.end(7_400) is SessionEnd.STALLED
 
 
 def test_a_controller_that_stood_still_itself_asks_before_it_judges():
