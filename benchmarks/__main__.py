@@ -15,6 +15,7 @@ from rich.table import Table
 
 from benchmarks.baseline import file_append, lmdb_append, raw_messages
 from benchmarks.chain import BARE, chain
+from benchmarks.control import replay
 from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
@@ -23,7 +24,7 @@ from benchmarks.latency import latency
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import pipeline
 from benchmarks.positions import positions
-from benchmarks.shares import shares
+from benchmarks.shares import catching_up, live
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.steps import steps
@@ -41,7 +42,12 @@ RELAY_KB = "bare pyzmq passes on to two, 1 KB"
 WRITER = "bare pyzmq into a plain file, fdatasync, 100 B"
 FEW_DIGITS = 100
 
-SHARED = "one link in {} shares, 100 B"
+FLOWS = 5_000
+"""As many as a controller may have to say to one replica."""
+
+SHARED = "one link in {} shares, a slice of a core for each, 100 B"
+LIVE = "one link in {} shares, live, 100 B"
+LIVE_RATE, LIVE_S = 100_000, 20
 
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
@@ -60,6 +66,7 @@ GOALS = [
     ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
+    (SHARED.format(4), SHARED.format(1), None),
     (READ, MADE_UP, 0.5),
     *(
         (
@@ -95,8 +102,13 @@ def _hops(results: Results, records: int) -> None:
 
 
 def _shares(results: Results, records: int) -> None:
-    for of in (1, 2):
-        shares(results, SHARED.format(of), of, records * 2, 100)
+    for of in (1, 2, 4):
+        catching_up(results, SHARED.format(of), of, records * 4, 100)
+        live(results, LIVE.format(of), of, LIVE_RATE, LIVE_S)
+
+
+def _control(results: Results, _records: int) -> None:
+    replay(results, FLOWS)
 
 
 def _latency(results: Results, _records: int) -> None:
@@ -141,6 +153,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
     "hop": _hops,
     "shares": _shares,
+    "control": _control,
     "latency": _latency,
     "positions": _positions,
     "growth": _growth,
