@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from distributor.survey import survey
 from tests.support.gateway_processes import KafkaCluster
 from tests.support.traffic import Traffic
+
+if TYPE_CHECKING:
+    from dafka.model import Partition
+    from topology.model import Topology
 
 FIRST_PORT = 21_000
 PORTS_PER_WORKER = 1_000
@@ -96,6 +103,26 @@ def topology_file(tmp_path: Path, first_port: int) -> Path:
     return file
 
 
+def shipped_controlled(tmp_path: Path, first_port: int) -> Path:
+    """A copy of `config/controlled.yaml` with ports from that one on, data under that directory."""
+    text = re.sub(
+        r"127\.0\.0\.1:173(\d\d)",
+        lambda found: f"127.0.0.1:{first_port + int(found[1])}",
+        (Path(__file__).parents[2] / "config" / "controlled.yaml").read_text(),
+    )
+    text = text.replace("first_port: 17960", f"first_port: {first_port + 60}")
+    file = tmp_path / "controlled.yaml"
+    file.write_text(text.replace("data: data/", f"data: {tmp_path}/"))
+    return file
+
+
+def orders_at(topology: Topology, name: str) -> dict[Partition, int]:
+    """How many records of the topic `orders` a cluster has, by partition."""
+    (holding,) = [one for one in survey(topology) if one.cluster == name]
+    heads = holding.heads.items()
+    return {partition: head + 1 for partition, head in heads if partition.topic == "orders"}
+
+
 class Up:
     """A running `distributor up`."""
 
@@ -116,13 +143,16 @@ class Up:
             found[b" ".join(words).decode()] = int(pid)
         return found
 
-    def kill_one(self, *words: str) -> None:
-        """kill -9 the first child whose command line has all these words."""
+    def pid_of(self, *words: str) -> int:
+        """The first child whose command line has all these words."""
         for command, pid in self.children().items():
             if all(word in command for word in words):
-                os.kill(pid, signal.SIGKILL)
-                return
+                return pid
         raise AssertionError(f"no child with {words} among {list(self.children())}")
+
+    def kill_one(self, *words: str) -> None:
+        """kill -9 it."""
+        os.kill(self.pid_of(*words), signal.SIGKILL)
 
     def log(self, name: str) -> str:
         """The end of what a child has logged."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -25,28 +24,17 @@ from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import ask_links, status_of
 from distributor.survey import survey, survey_group
 from distributor.verify.compare import verify
-from tests.processes.conftest import run_distributor
+from tests.processes.conftest import orders_at, run_distributor, shipped_controlled
 from topology import plan
 
 log = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-SHIPPED = Path(__file__).parents[2] / "config" / "controlled.yaml"
-
 
 @pytest.fixture
 def topology_file(tmp_path, first_port):
-    """A copy of the shipped file with free ports, data under the test's own directory."""
-    text = re.sub(
-        r"127\.0\.0\.1:173(\d\d)",
-        lambda found: f"127.0.0.1:{first_port + int(found[1])}",
-        SHIPPED.read_text(),
-    )
-    text = text.replace("first_port: 17960", f"first_port: {first_port + 60}")
-    file = tmp_path / "controlled.yaml"
-    file.write_text(text.replace("data: data/", f"data: {tmp_path}/"))
-    return file
+    return shipped_controlled(tmp_path, first_port)
 
 
 def run(*words):
@@ -111,10 +99,7 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     assert said.count("all is there") == 2
 
     def orders():
-        return [
-            sum(head + 1 for partition, head in one.heads.items() if partition.topic == "orders")
-            for one in survey(topology)
-        ]
+        return [sum(orders_at(topology, one.name).values()) for one in topology.clusters]
 
     wait_until(lambda: orders() == [sent] * 4, f"{sent} everywhere", evidence=orders)
     assert verify(topology, deep=True).equal
@@ -193,20 +178,9 @@ def test_a_link_is_retargeted_under_load_and_stays_so(up, topology_file, wait_un
     assert verify(topology, deep=True).equal
 
 
-def orders_at(topology, name):
-    """How many records of the topic a cluster has, by partition."""
-    (holding,) = [one for one in survey(topology) if one.cluster == name]
-    heads = holding.heads.items()
-    return {partition: head + 1 for partition, head in heads if partition.topic == "orders"}
-
-
 def interrupted_as_it_pauses(up, file, logs, paused, wait_until):
     """Interrupt an `apply` while it waits for a frozen replica; what it complained of."""
-    (frozen, *_) = [
-        pid
-        for words, pid in up.children().items()
-        if "distributor replica" in words and "--cluster cluster-4 " in words
-    ]
+    frozen = up.pid_of("distributor replica", "--cluster cluster-4 ")
     os.kill(frozen, signal.SIGSTOP)
     try:
         applying = subprocess.Popen(

@@ -17,6 +17,7 @@ class Traffic(threading.Thread):
         super().__init__(daemon=True)
         self._producer = Producer(tower, linger_ms=5)
         self._stopping = threading.Event()
+        self.address = self._producer.address
         self.sent = 0
 
     def run(self) -> None:

@@ -120,6 +120,8 @@ class World:
 
     def __init__(self, stack, ports, directory, *, keys=False, links=""):
         self._stack, self.ports, self._keys = stack, ports, directory / "keys" if keys else None
+        self.started = {}
+        """What each process of the first cluster's links is, by its id."""
         self.file = directory / "topology.yaml"
         security = SECURITY if keys else ""
         text = TOPOLOGY.format(*ports, directory=directory, security=security)
@@ -161,5 +163,6 @@ class World:
         """Start a process of the first cluster; returns it."""
         about = ["--topology", str(self.file), "--cluster", "north"]
         process = subprocess.Popen([sys.executable, "-m", "distributor", *words, *about])
+        self.started[process.pid] = words[0]
         self._stack.callback(end, process)
         return process
