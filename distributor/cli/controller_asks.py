@@ -33,6 +33,7 @@ from topology.terminal import complain, say
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from distributor.control.certificates import Certificates
     from distributor.control.demands import LevelPause
 
 T = TypeVar("T")
@@ -264,14 +265,28 @@ def resume(
     tell_passed(f"level {level}", topic, passed, as_json=json_lines)
 
 
-def retarget_controlled(cluster: ClusterSpec, level: int, to: str) -> list[AimedLinkRow]:
-    """Tell the first of a cluster's controllers that answers.
+def operator_certificates(
+    certificate: Path | None, key: Path | None, authority: Path | None
+) -> Certificates | None:
+    """Return what an operator shows and believes; None if nothing is given.
+
+    Raises:
+        MisuseError: Some of them are given only, or cannot be used.
+    """
+    files = {"--certificate-key": key, "--controller-ca": authority}
+    return certificates_of(certificate, files)
+
+
+def retarget_controlled(
+    cluster: ClusterSpec, level: int, to: str, shown: Certificates | None = None
+) -> list[AimedLinkRow]:
+    """Tell the first of a cluster's controllers that answers; `shown` to it, or no certificate.
 
     Raises:
         PlanError: The file does not say where.
         QueryError, CommandError: None does it.
     """
-    return _of_controllers(cluster, lambda client: client.retarget(level, to, RETARGET_S))
+    return _of_controllers(cluster, shown, lambda client: client.retarget(level, to, RETARGET_S))
 
 
 def pause_controlled(cluster: ClusterSpec, wanted: LevelPause) -> list[AimedLinkRow]:
@@ -283,18 +298,21 @@ def pause_controlled(cluster: ClusterSpec, wanted: LevelPause) -> list[AimedLink
     """
     return _of_controllers(
         cluster,
+        None,
         lambda client: client.pause(wanted.level, paused=wanted.paused, timeout_s=RETARGET_S),
     )
 
 
-def resume_controlled(cluster: ClusterSpec, level: int, topic: str) -> PassedOver:
+def resume_controlled(
+    cluster: ClusterSpec, level: int, topic: str, shown: Certificates | None = None
+) -> PassedOver:
     """The same: have links of a level go on with a topic behind what their source keeps no more.
 
     Raises:
         PlanError: The file does not say where.
         QueryError, CommandError: None does it.
     """
-    return _of_controllers(cluster, lambda client: client.resume(level, topic, RETARGET_S))
+    return _of_controllers(cluster, shown, lambda client: client.resume(level, topic, RETARGET_S))
 
 
 def tell_aimed(rows: list[AimedLinkRow], *, as_json: bool) -> None:
@@ -319,7 +337,9 @@ def tell_passed(place: str, topic: str, passed: PassedOver, *, as_json: bool) ->
     say(f"{place} goes on with {what}, without at least {gone}")
 
 
-def _of_controllers(cluster: ClusterSpec, ask: Callable[[OperatorClient], T]) -> T:
+def _of_controllers(
+    cluster: ClusterSpec, shown: Certificates | None, ask: Callable[[OperatorClient], T]
+) -> T:
     places = [one.listen for one in cluster.controllers if one.listen]
     if not places:
         raise PlanError(
@@ -328,7 +348,7 @@ def _of_controllers(cluster: ClusterSpec, ask: Callable[[OperatorClient], T]) ->
     failures = []
     for place in places:
         try:
-            with OperatorClient(place) as client:
+            with OperatorClient(place, shown) as client:
                 return ask(client)
         except QueryError as failure:
             failures.append(failure)
@@ -339,5 +359,4 @@ def _client(
     controller: str, certificate: Path | None, key: Path | None, authority: Path | None
 ) -> OperatorClient:
     place_of(controller, f"controller {controller!r} cannot be asked: expected HOST:PORT")
-    files = {"--certificate-key": key, "--controller-ca": authority}
-    return OperatorClient(controller, certificates_of(certificate, files))
+    return OperatorClient(controller, operator_certificates(certificate, key, authority))

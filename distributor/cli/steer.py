@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,10 @@ from rich.text import Text
 from dafka.plural import counted
 from dafka.process.signals import interrupt_when_told
 from distributor.cli.controller_asks import (
+    Certificate,
+    CertificateKey,
+    ControllerCa,
+    operator_certificates,
     pause_controlled,
     resume_controlled,
     retarget_controlled,
@@ -83,6 +88,9 @@ def retarget(
     level: Level,
     to: Annotated[str, typer.Option(help="The cluster to copy to from now on.")],
     json_lines: Json = False,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
 ) -> None:
     """Let a link serve another of its targets, without losing, repeating or reordering a record.
 
@@ -91,12 +99,13 @@ def retarget(
     `targets` of the cluster. Exit code 1 if the barrier is not met; nothing has changed then.
 
     Of a cluster with controllers the one in charge is told, on `listen` of the file, and keeps it
-    for good, without a barrier: `distributor controller retarget` is the same with certificates.
+    for good, without a barrier: the same as `distributor controller retarget`.
 
     Example: distributor retarget F --cluster cluster-1 --level 3 --to cluster-4
     """
     if (controlled := _controlled(file, cluster)) is not None:
-        tell_aimed(retarget_controlled(controlled, level, to), as_json=json_lines)
+        shown = operator_certificates(certificate, certificate_key, controller_ca)
+        tell_aimed(retarget_controlled(controlled, level, to, shown), as_json=json_lines)
         return
     with ControlClient(_endpoint(file, cluster, level)) as client:
         row = _retargeted(client, to)
@@ -133,6 +142,9 @@ def resume(
     level: Level,
     topic: Annotated[str, typer.Option(help="The topic of which partitions are overtaken.")],
     json_lines: Json = False,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
 ) -> None:
     """Let a link go on with what retention at its source has overtaken, behind the hole.
 
@@ -141,14 +153,14 @@ def resume(
     stops. Exit code 1 if nothing of the topic is overtaken there.
 
     Of a cluster with controllers the one in charge is told, on `listen` of the file, and keeps it:
-    `distributor controller resume` is the same with certificates. Exit code 2 if nothing is
-    overtaken there.
+    the same as `distributor controller resume`. Exit code 2 if nothing is overtaken there.
 
     Example: distributor resume F --cluster cluster-1 --level 1 --topic orders
     """
     place = f"{cluster} level {level}"
     if (controlled := _controlled(file, cluster)) is not None:
-        passed = resume_controlled(controlled, level, topic)
+        shown = operator_certificates(certificate, certificate_key, controller_ca)
+        passed = resume_controlled(controlled, level, topic, shown)
         tell_passed(place, topic, passed, as_json=json_lines)
         return
     with ControlClient(_endpoint(file, cluster, level)) as client:
@@ -156,7 +168,14 @@ def resume(
     tell_passed(place, topic, passed, as_json=json_lines)
 
 
-def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
+def lost(
+    file: File,
+    cluster: Cluster,
+    json_lines: Json = False,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    controller_ca: ControllerCa = None,
+) -> None:
     """Take a cluster that will not come back out at once, and say which records nobody has.
 
     Links leave it without waiting for its silence. What only it had is gone: that is reported per
@@ -173,7 +192,8 @@ def lost(file: File, cluster: Cluster, json_lines: Json = False) -> None:
         raise PlanError(f"no cluster {cluster!r} in {file}: there are {', '.join(known)}")
     if not all(one.controlled for one in the_plan.topology.clusters if one.name != cluster):
         _endpoints(the_plan)
-    loss = declare_lost(the_plan, cluster, retarget_controlled)
+    shown = operator_certificates(certificate, certificate_key, controller_ca)
+    loss = declare_lost(the_plan, cluster, partial(retarget_controlled, shown=shown))
     if json_lines:
         print_json({**fields_of(loss), "gone": None if loss.unknown else loss.gone})
     else:

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributor.cli.bars import bar
-from distributor.cli.controller_asks import Certificate, CertificateKey, ControllerCa
+from distributor.cli.controller_asks import (
+    Certificate,
+    CertificateKey,
+    ControllerCa,
+    operator_certificates,
+)
 from distributor.cli.options import File, Json
-from distributor.cli.replica import certificates_of
 from distributor.control.operator_client import OperatorClient
 from distributor.loading import load
 from distributor.operations.barrier import can_be_asked, wait_at_controllers
@@ -51,8 +55,7 @@ def wait(
     Example: distributor wait config/four-clusters.yaml --timeout 30
     """
     the_plan = plan(load(file))
-    files = {"--certificate-key": certificate_key, "--controller-ca": controller_ca}
-    certificates = certificates_of(certificate, files)
+    certificates = operator_certificates(certificate, certificate_key, controller_ca)
     began_s = time.monotonic()
     with bar("waiting") as progress:
         if can_be_asked(the_plan, shown=certificates is not None):

@@ -4,11 +4,13 @@ import json
 import re
 from contextlib import ExitStack
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from typer.testing import CliRunner
 
-from distributor.cli import steer
+from dafka.errors import MisuseError
+from distributor.cli import controller_asks, steer
 from distributor.cli.main import app
 from distributor.control import protocol
 from distributor.control.agent import ControlServer
@@ -296,3 +298,54 @@ def test_of_clusters_with_controllers_these_are_told_what_is_lost(run):
     assert (code, told["told"], told["gone"]) == (1, 0, None)
     assert sum("replica" in line for line in told["untold"]) == 6
     assert sum(line.startswith("cluster-1: no answer from") for line in told["untold"]) == 1
+
+
+class AskedClient:
+    """A controller that notes where it is asked, and with which certificates."""
+
+    asked: ClassVar[list] = []
+
+    def __init__(self, place, certificates=None):
+        self.asked.append((place, certificates and certificates.certificate))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Nothing is open."""
+
+    def retarget(self, level, to, timeout_s):
+        return []
+
+    def resume(self, level, topic, timeout_s):
+        return protocol.PassedOver(1, 2)
+
+
+@pytest.mark.net
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("retarget", ("--level", "3", "--to", "cluster-4")),
+        ("resume", ("--level", "3", "--topic", "orders")),
+        ("lost", ()),
+    ],
+)
+def test_controllers_are_told_with_certificates(what, words, tmp_path, monkeypatch):
+    def declare(the_plan, cluster, turn):
+        turn(the_plan.topology.cluster(cluster), 3, "cluster-4")
+        return Loss(cluster, told=1)
+
+    monkeypatch.setattr(steer, "declare_lost", declare)
+    monkeypatch.setattr(controller_asks, "OperatorClient", AskedClient)
+    monkeypatch.setattr(AskedClient, "asked", [])
+    for name in ("one", "key", "ca"):
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(0o600)
+    call = (what, SHIPPED, "--cluster", "cluster-1", *words)
+    options = ("--certificate", "--certificate-key", "--controller-ca")
+    files = [str(tmp_path / name) for name in ("one", "key", "ca")]
+    shown = [word for pair in zip(options, files, strict=True) for word in pair]
+    for one in ((), shown):
+        assert invoke(*call, *one).exit_code == 0
+    assert AskedClient.asked == [("127.0.0.1:17308", None), ("127.0.0.1:17308", b"one")]
+    assert isinstance(invoke(*call, *shown[:2]).exception, MisuseError)
