@@ -97,11 +97,6 @@ class Ends:
         return sum(one.start for one in spans), sum(one.stop for one in spans)
 
 
-def pid_of(up, *words):
-    (pid,) = [pid for line, pid in up.children().items() if all(word in line for word in words)]
-    return pid
-
-
 def test_what_a_cluster_lacks_is_kept_until_it_has_it_or_a_bound_is_reached(
     up, topology_file, wait_until, keys
 ):
@@ -127,8 +122,8 @@ def test_what_a_cluster_lacks_is_kept_until_it_has_it_or_a_bound_is_reached(
         wait_until(lambda: ends.kept(1) == (50, 50), "what all have is dropped", 60)
 
         store, controller = (
-            pid_of(up, "dafka store", "c2"),
-            pid_of(up, "distributor controller", "--cluster cluster-1 "),
+            up.pid_of("dafka store", "c2"),
+            up.pid_of("distributor controller", "--cluster cluster-1 "),
         )
         frozen = (store, controller)
         stack.callback(lambda: [os.kill(one, signal.SIGCONT) for one in frozen])

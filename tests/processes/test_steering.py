@@ -34,14 +34,6 @@ def targets(file) -> dict[tuple[str, int], str]:
     return {(row["source"], row["level"]): row["target"] for row in rows}
 
 
-def child(up, *words: str) -> int:
-    """The process with all these words in its command line."""
-    (found,) = [
-        pid for command, pid in up.children().items() if all(word in command for word in words)
-    ]
-    return found
-
-
 def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
     up, topology_file, wait_until, traffic_at
 ):
@@ -51,7 +43,7 @@ def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
     wait_until(lambda: all(h.records for h in survey(topology)), "records are everywhere")
     assert targets(topology_file)["c1", 3] == "c3"
 
-    store = child(up, "dafka store", topology.clusters[2].stores[0].query)
+    store = up.pid_of("dafka store", topology.clusters[2].stores[0].query)
     _, hard = resource.prlimit(store, resource.RLIMIT_FSIZE)
     resource.prlimit(store, resource.RLIMIT_FSIZE, (0, hard))  # as a full disk refuses
     try:
@@ -65,10 +57,10 @@ def test_a_target_that_takes_nothing_is_left_though_its_stores_answer(
         resource.prlimit(store, resource.RLIMIT_FSIZE, (hard, hard))
 
     # A distributor that is started anew aims at c3 first, of which it finds no node.
-    tower = child(up, "dafka tower", topology.clusters[2].towers[0])
+    tower = up.pid_of("dafka tower", topology.clusters[2].towers[0])
     os.kill(tower, signal.SIGSTOP)
     try:
-        os.kill(child(up, "distributor", "--cluster c1", "--level 3"), signal.SIGKILL)
+        os.kill(up.pid_of("distributor", "--cluster c1", "--level 3"), signal.SIGKILL)
         wait_until(lambda: targets(topology_file).get(("c1", 3)) == "c3", "it is back")
         wait_until(
             lambda: targets(topology_file)["c1", 3] == "c4",
