@@ -47,7 +47,7 @@ FLOWS = 5_000
 
 SHARED = "one link in {} shares, a slice of a core for each, 100 B"
 LIVE = "one link in {} shares, live, 100 B"
-LIVE_RATE, LIVE_S = 100_000, 20
+LIVE_RATE, LIVE_S = 200_000, 15
 
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 

@@ -29,6 +29,7 @@ from distributor.control.events import (
 from distributor.control.flow_table import FlowTable
 from distributor.control.frontiers import Frontier, reaches
 from distributor.control.history import CommandHistory
+from distributor.control.liveness import Deadline
 from distributor.control.messages import (
     VERSIONS,
     AllowCompaction,
@@ -104,7 +105,7 @@ class ReplicaMachine:
         self._greeting: dict[int, int] = {}
         """Streams on which nobody has said who it is, and until when they may."""
         self._stream = NO_STREAM
-        self._silent_ms = 0
+        self._silence = Deadline(0)
         """When the controller is taken for gone."""
         self._instance = instance
         self._configuration: dict[str, int] = {}
@@ -130,7 +131,7 @@ class ReplicaMachine:
     def wakeup_ms(self) -> int | None:
         """When somebody has been silent for too long."""
         attached = self.stage is not ReplicaStage.DETACHED
-        return earliest(self._silent_ms if attached else None, *self._greeting.values())
+        return earliest(self._silence.due_ms if attached else None, *self._greeting.values())
 
     def check(self) -> None:
         """Assert that what is run is what is wanted, and what waits to be said is bounded."""
@@ -175,7 +176,7 @@ class ReplicaMachine:
             return self._greet(stream, command, now_ms)
         if stream != self._stream:
             return []  # it has been ended, and this was under way
-        self._silent_ms = now_ms + self._settings.silence_ms
+        self._silence = Deadline(now_ms + self._settings.silence_ms)
         match command:
             case Ping():
                 self._outbox.put(Pong(command.number, self._progress))
@@ -206,7 +207,7 @@ class ReplicaMachine:
             spoken = f"this replica speaks {VERSIONS[0]} to {VERSIONS[-1]}"
             return [*effects, self._end(stream, SessionEnd.VERSION, spoken)]
         self._lifecycle.become(ReplicaStage.CREATION)
-        self._stream, self._silent_ms = stream, now_ms + self._settings.silence_ms
+        self._stream, self._silence = stream, Deadline(now_ms + self._settings.silence_ms)
         self._outbox.put(HelloOk(version, self._name))
         return effects
 
@@ -366,7 +367,7 @@ class ReplicaMachine:
         ]
         if self.stage is ReplicaStage.DETACHED:
             return ended
-        if now_ms >= self._silent_ms:
+        if self._silence.is_over(now_ms):
             ended.append(self._end(self._stream, SessionEnd.SILENT, "nothing was heard"))
             self._detach()
         elif len(self._outbox) > self._waiting_max:

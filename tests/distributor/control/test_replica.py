@@ -369,6 +369,17 @@ def test_who_is_silent_is_gone():
     assert ended(one.handle(Woke(), 5_000)) == [(SessionEnd.SILENT, 0)]
 
 
+def test_a_replica_that_looks_late_looks_once_more_as_it_may_not_have_read_what_came():
+    one = running()
+    one.tell(Ping(1), now_ms=2_000)
+    assert one.handle(Woke(), 6_000) == []
+    assert one.machine.wakeup_ms() == 7_000
+    one.tell(Ping(2), now_ms=6_001)
+    assert one.handle(Woke(), 9_002) == []
+    assert one.handle(FlowsTurned(), 9_002) == []
+    assert ended(one.handle(Woke(), 9_003)) == [(SessionEnd.SILENT, 0)]
+
+
 def test_who_does_not_read_is_cut_before_much_waits():
     machine = ReplicaMachine("r1", SessionSettings(waiting_max=5))
     machine.handle(StreamOpened(0), 0)
