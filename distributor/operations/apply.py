@@ -143,7 +143,8 @@ class Applying:
         for (name, level), was_before in self._pauses.items():
             about = f"{name} level {level}"
             if was_before:
-                yield f"{about} stays paused, as it was before"
+                cure = "distributor controller unpause lets it go on"
+                yield f"{about} stays paused, as it was before: {cure}"
             elif self._place.read_bytes() == self._octets:
                 yield f"{about} stays paused until the new file runs: give the command again"
             else:

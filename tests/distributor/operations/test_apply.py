@@ -395,7 +395,9 @@ def test_what_an_operator_had_paused_before_stays_so(holding, pausing):
     pausing.levels, pausing.waiting = frozenset({1}), ["c1 level 1 to pause"]
     applying.look(hold)
     pausing.told.clear()
-    assert [*applying.give_up()] == ["c1 level 1 stays paused, as it was before"]
+    assert [*applying.give_up()] == [
+        "c1 level 1 stays paused, as it was before: distributor controller unpause lets it go on"
+    ]
     assert pausing.told == []
 
 
