@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from dafka.aio.bell import LOOK_S, Bell
+from dafka.aio.bell import Bell
 from dafka.node.consumer import LEAVE_S, Consumer
 from dafka.node.group import RENEWAL_S
 
@@ -32,6 +33,7 @@ class ConsumerOptions(TypedDict, total=False):
     session_timeout_ms: int
     max_hold_ms: int
     buffer_bytes_max: int
+    timeout: float | None
 
 
 class AsyncConsumer:
@@ -56,6 +58,8 @@ class AsyncConsumer:
         **options: Unpack[ConsumerOptions],
     ) -> None:
         self._consumer = Consumer(cluster, topics, **options)
+        timeout = self._consumer.timeout
+        self._patience_s = math.inf if timeout is None else timeout
         self._bell = Bell()
         self._consumer.listen(self._bell.ring)
 
@@ -70,10 +74,8 @@ class AsyncConsumer:
         return self._consumer.towers_away
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        while True:
-            record = await self.poll(LOOK_S)
-            if record is not None:
-                yield record
+        while (record := await self.poll(self._patience_s)) is not None:
+            yield record
             while (record := self._at_hand()) is not None:
                 yield record
 
@@ -95,10 +97,8 @@ class AsyncConsumer:
 
         Begins with what is left of the batch whose records were being iterated, if one was.
         """
-        while True:
-            batch = await self.poll_batch(LOOK_S)
-            if batch is not None:
-                yield batch
+        while (batch := await self.poll_batch(self._patience_s)) is not None:
+            yield batch
 
     async def poll_batch(self, timeout: float) -> ReceivedBatch | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.

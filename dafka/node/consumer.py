@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 from concurrent.futures import wait
 from contextlib import ExitStack
@@ -78,8 +79,8 @@ class Consumer:
     """Receives every record of its topics, each partition in order.
 
     Records that nobody can read, though their batch is whole, are passed over: they are logged, and
-    counted (`dafka_unreadable_records_total`). Iterating never ends by itself; `poll` returns after
-    a while. Not safe for use from several threads at once.
+    counted (`dafka_unreadable_records_total`). Iterating waits for more, unless there is a
+    `timeout`; `poll` returns after a while. Not safe for use from several threads at once.
 
     Args:
         cluster: Which, or its tower, `tcp://host:port`.
@@ -101,6 +102,7 @@ class Consumer:
         max_hold_ms: How long the application may keep the group waiting for a partition that it
             gives to another member.
         buffer_bytes_max: Bytes received ahead of the application.
+        timeout: Seconds without a record after which iterating ends; None is never.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -119,6 +121,7 @@ class Consumer:
         session_timeout_ms: int = 10_000,
         max_hold_ms: int = 300_000,
         buffer_bytes_max: int = 32 * 1024 * 1024,
+        timeout: float | None = None,
     ) -> None:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -132,6 +135,9 @@ class Consumer:
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
         if isolation not in ISOLATIONS:
             raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
+        if timeout is not None and timeout < 0:
+            raise MisuseError(f"timeout must not be negative: {timeout}")
+        self.timeout = timeout
         cluster = cluster_of(cluster)
         self.address = cluster.new_address()
         options = None
@@ -178,8 +184,9 @@ class Consumer:
             # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
             for record in self._records:  # noqa: UP028
                 yield record
-            if self._next_batch(_CHECK_S):
-                self._open_batch()
+            if not self._next_batch_in_time():
+                return
+            self._open_batch()
 
     def batches(self) -> Iterator[ReceivedBatch]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
@@ -187,9 +194,12 @@ class Consumer:
         Begins with what is left of the batch whose records were being iterated, if one was.
         """
         while True:
-            batch = self.poll_batch(_CHECK_S)
-            if batch is not None:
-                yield batch
+            batch = self._batch_begun()
+            if batch is None and self._next_batch_in_time(whole=True):
+                batch = self._batch_taken_up()
+            if batch is None:
+                return
+            yield batch
 
     def poll_batch(self, timeout: float) -> ReceivedBatch | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
@@ -197,15 +207,10 @@ class Consumer:
         Raises:
             MisuseError, NodeFailedError, RebalancedError: As `poll`.
         """
-        begun = next(self._records, None)
-        self._records = iter(())
-        if begun is not None and self._group is not None:
-            self._group.hand.hold_rest()
-        if begun is None and not self._next_batch(timeout, whole=True):
-            return None
-        assert self._current is not None
-        start = self._current.start if begun is None else begun.sequence
-        return ReceivedBatch(self._current.batch, start)
+        batch = self._batch_begun()
+        if batch is None and self._next_batch(timeout, whole=True):
+            batch = self._batch_taken_up()
+        return batch
 
     def poll(self, timeout: float) -> Record | None:
         """Return the next record, or None if there is none within `timeout` seconds.
@@ -391,6 +396,30 @@ class Consumer:
         self._current = delivered
         self._read += len(delivered.batch.content)
         return True
+
+    def _next_batch_in_time(self, *, whole: bool = False) -> bool:
+        """Take up the next batch; False if none has come for `timeout`."""
+        left_s = math.inf if self.timeout is None else self.timeout
+        while not self._next_batch(min(left_s, _CHECK_S), whole=whole):
+            left_s -= _CHECK_S
+            if left_s <= 0:
+                return False
+        return True
+
+    def _batch_taken_up(self) -> ReceivedBatch:
+        assert self._current is not None
+        return ReceivedBatch(self._current.batch, self._current.start)
+
+    def _batch_begun(self) -> ReceivedBatch | None:
+        """What is left of the batch whose records are being iterated, if anything is."""
+        begun = next(self._records, None)
+        self._records = iter(())
+        if begun is None:
+            return None
+        if self._group is not None:
+            self._group.hand.hold_rest()
+        assert self._current is not None
+        return ReceivedBatch(self._current.batch, begun.sequence)
 
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""

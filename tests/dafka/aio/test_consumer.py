@@ -66,6 +66,17 @@ def test_polling_ends_when_nothing_comes(stored, run):
     run(scenario())
 
 
+def test_iterating_ends_when_nothing_has_come_for_the_timeout(stored, run):
+    send(stored.producer(), *range(3))
+
+    async def scenario():
+        async with consumed(stored, timeout=1.5) as consumer:
+            assert [int(record.value) async for record in consumer] == [0, 1, 2]
+            assert [batch async for batch in consumer.batches()] == []
+
+    run(scenario())
+
+
 def test_whoever_waits_is_woken_by_the_first_record(stored, run):
     async def scenario():
         async with consumed(stored) as consumer:
