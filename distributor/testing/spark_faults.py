@@ -143,7 +143,16 @@ class SparkRound:
 
 @dataclass(frozen=True, slots=True)
 class TopicProof:
-    """What reading a topic back from a cluster has shown; of `records` that were published."""
+    """What reading a topic back from a cluster has shown.
+
+    Attributes:
+        topic: Which.
+        cluster: Where.
+        records: How many were published.
+        lost: How many of these are not there.
+        twice: What is there beside each of these once.
+        disordered: What stands behind a later one of its key.
+    """
 
     topic: str
     cluster: str
@@ -428,12 +437,13 @@ def proved(
     for key, row in (entry for log in logs for entry in log):
         disordered += topic != SHUFFLED and row <= last.get(key, -1)
         last[key] = row
+    there = len(found.keys() & set(range(published)))
     return TopicProof(
         topic=topic,
         cluster=cluster,
         records=published,
-        lost=published - len(found.keys() & set(range(published))),
-        twice=found.total() - len(found),
+        lost=published - there,
+        twice=found.total() - there,
         disordered=disordered,
     )
 
