@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -30,6 +30,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from dafka.cluster import Cluster
+from dafka.errors import NotStoredError
 from dafka.node.producer import Producer
 from dafka.process.logs import set_up_logs
 from dafka.query.cluster_client import ClusterClient
@@ -67,7 +68,7 @@ HEAL_S_MAX = 240.0
 """Within this every topic has what was published: a driver and its executors start, tasks are tried
 again, and a micro-batch of what has come meanwhile is read and committed."""
 
-UP_S_MAX = 120.0
+UP_S_MAX = 240.0
 """How long the first micro-batches may take."""
 
 _TICK_S = 0.1
@@ -237,11 +238,12 @@ class Numbers:
         return self.published
 
     def close(self) -> None:
-        """Stop at once."""
+        """Stop at once; what is not acknowledged is lost."""
         self._done.set()
         self._thread.join()
         for producer in self._producers:
-            producer.close(0)
+            with suppress(NotStoredError):
+                producer.close(0)
 
     def _send(self) -> None:
         while not self._done.wait(_TICK_S):

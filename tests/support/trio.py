@@ -10,6 +10,7 @@ from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.query.client import StoreClient
+from dafka.records.batch import records_of
 from dafka.storage.lmdb_log import Durability
 from distributor.demo.dataset import rows
 from distributor.link.node import LinkNode
@@ -62,3 +63,12 @@ class Trio:
     def held(self, cluster, topic):
         with StoreClient(self.topology.cluster(cluster).stores[0].query) as client:
             return sum(head + 1 for head in client.heads(topic).values())
+
+    def values(self, cluster, topic):
+        with StoreClient(self.topology.cluster(cluster).stores[0].query) as client:
+            return [
+                record.value
+                for partition, head in client.heads(topic).items()
+                for batch in client.scan(partition, 0, head + 1)
+                for record in records_of(batch)
+            ]
