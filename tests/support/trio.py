@@ -64,10 +64,10 @@ class Trio:
         with StoreClient(self.topology.cluster(cluster).stores[0].query) as client:
             return sum(head + 1 for head in client.heads(topic).values())
 
-    def values(self, cluster, topic):
+    def records(self, cluster, topic):
         with StoreClient(self.topology.cluster(cluster).stores[0].query) as client:
             return [
-                record.value
+                record
                 for partition, head in client.heads(topic).items()
                 for batch in client.scan(partition, 0, head + 1)
                 for record in records_of(batch)

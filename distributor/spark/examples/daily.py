@@ -39,13 +39,17 @@ def counted(flights: DataFrame, period: str) -> DataFrame:
     )
 
 
-def start(job: StreamJob, cluster: str) -> StreamingQuery:
-    """Begin, or go on where the checkpoint says."""
-    days = counted(job.stream(cluster, "flights"), "1 day").select(
+def departures(flights: DataFrame) -> DataFrame:
+    """Return a row to be written for every airport and day of `flights`, a stream of records."""
+    return counted(flights, "1 day").select(
         F.concat_ws(" ", "origin", F.date_format("window.start", "yyyy-MM-dd")).alias("key"),
         F.to_json(F.struct("flights", "mean_delay")).alias("value"),
     )
-    return job.start_writing(days, cluster, "departures")
+
+
+def start(job: StreamJob, cluster: str) -> StreamingQuery:
+    """Begin, or go on where the checkpoint says."""
+    return job.start_writing(departures(job.stream(cluster, "flights")), cluster, "departures")
 
 
 def main() -> None:

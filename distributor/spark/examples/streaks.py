@@ -50,7 +50,8 @@ class Streaks(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
         """Yield the streaks that the flights of a micro-batch have made longer."""
-        late = self._late.get()[0] if self._late.exists() else 0
+        kept = self._late.get()
+        late = 0 if kept is None else kept[0]
         for row in sorted(rows, key=lambda row: row.time_hour):
             late = late + 1 if row.dep_delay is not None and row.dep_delay > LATE_MINUTES else 0
             if late >= STREAK:

@@ -74,7 +74,7 @@ def test_a_join_is_exact_though_its_driver_was_killed(trio, flights, weather, st
     assert again.returncode == 0, said
     until(lambda: trio.held("c1", "flights-weather") == trio.held("c3", "flights-weather"))
     for cluster in ("c3", "c1"):
-        joined = [json.loads(value) for value in trio.values(cluster, "flights-weather")]
+        joined = [json.loads(row.value) for row in trio.records(cluster, "flights-weather")]
         assert all("wind_speed" in one for one in joined)
         assert Counter(map(flight_of_fields, joined)) == expected
 
