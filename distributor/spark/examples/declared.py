@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
 spark = SparkSession.active()
 register(spark)
-place = {
-    # Definitions are imported in the directory of the file that names them; Spark plans elsewhere.
-    "topology": str(Path(spark.conf.get("spark.dafka.topology")).absolute()),
-    "cluster": spark.conf.get("spark.dafka.cluster"),
-}
+place = {name: str(spark.conf.get(f"spark.dafka.{name}")) for name in ("topology", "cluster")}
+# Definitions are imported in the directory of the file that names them; Spark plans elsewhere.
+place["topology"] = str(Path(place["topology"]).absolute())
 
 pipelines.create_sink("departures", "dafka", {**place, "topic": "departures"})
 

@@ -42,8 +42,9 @@ def start(trio, tmp_path):
 
 def kill(job):
     """Kill a driver and all that it has started."""
-    signal_all(list(family(job.pid)), signal.SIGKILL)
-    job.communicate()
+    if job.returncode is None:
+        signal_all(list(family(job.pid)), signal.SIGKILL)
+        job.communicate()
 
 
 @pytest.fixture
