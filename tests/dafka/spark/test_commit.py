@@ -293,22 +293,6 @@ def numbers_of(last):
     return [b"%d" % number for number in range(last + 1)]
 
 
-def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatch):
-    cluster, options = many(2)
-    assert options.min_acks == 1
-    committed(options, [b"0"], run=0)
-    cluster.stores[0].close()
-    monkeypatch.setattr(placing_module, "Register", hasty)
-    committed(options, [b"job"], key="job j", shared=False)
-    segments = staged(options, [b"1"])
-    with pytest.raises(QueryError, match="1 of 2 stores"):
-        RunCommit(options, RunName(KEY, 1), segments).commit()
-    assert b"1" not in cluster.records_of(1), "nothing of it is published"
-    cluster.stores[0] = cluster.store(0)
-    RunCommit(options, RunName(KEY, 1), segments).commit()
-    assert b"1" in cluster.records_of(1)
-
-
 @pytest.mark.parametrize(
     ("stores", "min_acks", "away", "goes_on"),
     [
@@ -335,6 +319,22 @@ def test_what_a_query_needs_is_a_majority_and_its_acknowledgements(
         assert held.count([b"0"]) >= min_acks
     else:
         assert not any(held)
+
+
+def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatch):
+    cluster, options = many(2)
+    assert options.min_acks == 1
+    committed(options, [b"0"], run=0)
+    cluster.stores[0].close()
+    monkeypatch.setattr(placing_module, "Register", hasty)
+    committed(options, [b"job"], key="job j", shared=False)
+    segments = staged(options, [b"1"])
+    with pytest.raises(QueryError, match="1 of 2 stores"):
+        RunCommit(options, RunName(KEY, 1), segments).commit()
+    assert b"1" not in cluster.records_of(1), "nothing of it is published"
+    cluster.stores[0] = cluster.store(0)
+    RunCommit(options, RunName(KEY, 1), segments).commit()
+    assert b"1" in cluster.records_of(1)
 
 
 def hasty(*given, patience_ms, stores):
