@@ -15,13 +15,14 @@ from rich.table import Table
 
 from benchmarks.baseline import file_append, lmdb_append, raw_messages
 from benchmarks.chain import BARE, chain
+from benchmarks.coroutines import consume, produce
 from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
 from benchmarks.latency import latency
 from benchmarks.middle import relay, writer
-from benchmarks.pipeline import pipeline
+from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
 from benchmarks.shares import shares
 from benchmarks.simulator import simulator
@@ -43,14 +44,17 @@ FEW_DIGITS = 100
 
 SHARED = "one link in {} shares, 100 B"
 
+BATCHES, ONE_BY_ONE = "send_many and batches, 100 B", "send and iterate, 100 B"
+COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
+
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
-    ("send and iterate, 100 B", SINGLE, 1.2),
-    ("send_many and batches, 100 B", SINGLE, 2.5),
+    (ONE_BY_ONE, SINGLE, 1.2),
+    (BATCHES, SINGLE, 2.5),
     ("send and iterate, 100 B, late consumer", SINGLE, None),
     ("send_many and batches, 100 B, late consumer", SINGLE, 4.0),
-    ("send_many and batches, 100 B", BULK, None),
+    (BATCHES, BULK, None),
     ("log append, fsync", FILE, 0.6),
     ("log append, fsync", LMDB, None),
     ("send_many and batches, 100 B: CPU store", WRITER, None),
@@ -61,6 +65,8 @@ GOALS = [
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
     (READ, MADE_UP, 0.5),
+    (COROUTINES.format(BATCHES), BESIDE.format(BATCHES), 0.7),
+    (COROUTINES.format(ONE_BY_ONE), BESIDE.format(ONE_BY_ONE), None),
     *(
         (
             f"{OURS}: {what} {case_of(size, partitions)}",
@@ -78,12 +84,19 @@ GOALS = [
 def _pipelines(results: Results, records: int) -> None:
     """Baselines and ours in turn, so that they share the machine's mood."""
     raw_messages(results, SINGLE, records, 1, 100)
-    pipeline(results, "send and iterate, 100 B", records, 100, bulk=False)
+    pipeline(results, ONE_BY_ONE, records, 100, bulk=False)
     raw_messages(results, BULK, records * 4 // 1_000, 1_000, 100)
-    pipeline(results, "send_many and batches, 100 B", records * 4, 100, bulk=True)
+    pipeline(results, BATCHES, records * 4, 100, bulk=True)
     writer(results, WRITER, records * 4 // 1_000, 1_000, 100)
     pipeline(results, "send and iterate, 1 KB", records // 4, 1_000, bulk=False)
     pipeline(results, "send_many and batches, 1 KB", records // 2, 1_000, bulk=True)
+
+
+def _coroutines(results: Results, records: int) -> None:
+    ends = Ends(produce, consume)
+    for name, count, bulk in ((BATCHES, records * 4, True), (ONE_BY_ONE, records, False)):
+        pipeline(results, BESIDE.format(name), count, 100, bulk=bulk)
+        pipeline(results, COROUTINES.format(name), count, 100, bulk=bulk, ends=ends)
 
 
 def _hops(results: Results, records: int) -> None:
@@ -139,6 +152,7 @@ def _kafka(results: Results, records: int) -> None:
 
 PARTS: dict[str, Callable[[Results, int], None]] = {
     "pipeline": _pipelines,
+    "coroutines": _coroutines,
     "hop": _hops,
     "shares": _shares,
     "latency": _latency,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
 from dafka import Consumer, Producer, Store, Tower
 from dafka.process.memory import collect_rarely, keep_freed_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from multiprocessing.connection import Connection
     from pathlib import Path
 
@@ -47,7 +47,8 @@ def _store(pipe: Connection, tower: str, query: str, data: Path) -> None:
         until_told(pipe)
 
 
-def _produce(pipe: Connection, tower: str, count: int, size: int, bulk: bool) -> None:
+def produce(pipe: Connection, tower: str, count: int, size: int, bulk: bool) -> None:
+    """A producer, in a process of its own: warms up, and publishes so many records when told."""
     value = bytes(size)
     values = [value] * CHUNK
     with Producer(tower, batch_bytes_max=128 * 1024) as producer:
@@ -69,7 +70,8 @@ def _produce(pipe: Connection, tower: str, count: int, size: int, bulk: bool) ->
         until_told(pipe)
 
 
-def _consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) -> None:
+def consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) -> None:
+    """A consumer, in a process of its own, of so many records behind those to skip."""
     with Consumer(tower, TOPIC) as consumer:
         records = iter(consumer)
         pipe.send("up")
@@ -102,11 +104,23 @@ def one_cluster() -> Iterator[tuple[str, Worker]]:
             server.end()
 
 
-def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) -> None:
+class Ends(NamedTuple):
+    """What produces and what consumes."""
+
+    produce: Callable[..., None]
+    consume: Callable[..., None]
+
+
+THREADS = Ends(produce, consume)
+
+
+def pipeline(
+    results: Results, name: str, count: int, size: int, *, bulk: bool, ends: Ends = THREADS
+) -> None:
     """Everything at once; then a consumer that comes late, after the producer has left."""
     with one_cluster() as (tower, store):
-        consumer = Worker(_consume, tower, count, bulk, WARM_UP)
-        producer = Worker(_produce, tower, count, size, bulk)
+        consumer = Worker(ends.consume, tower, count, bulk, WARM_UP)
+        producer = Worker(ends.produce, tower, count, size, bulk)
         consumer.hear()
         time.sleep(2.0)  # beacons: everybody has found everybody
         producer.tell("warm up")
@@ -124,7 +138,7 @@ def pipeline(results: Results, name: str, count: int, size: int, *, bulk: bool) 
         results.add(f"{name}: CPU consumer", "us/record", consumer_cpu * 1e6)
         producer.end()
         consumer.end()
-        late = Worker(_consume, tower, count, bulk, 1)
+        late = Worker(ends.consume, tower, count, bulk, 1)
         late.hear()
         late_rate, late_cpu = late.hear()
         results.add(f"{name}, late consumer", "records/s", late_rate)

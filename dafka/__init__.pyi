@@ -1,3 +1,6 @@
+from .aio.consumer import AsyncConsumer as AsyncConsumer
+from .aio.producer import AsyncProducer as AsyncProducer
+from .aio.producer import PendingDelivery as PendingDelivery
 from .cluster import Cluster as Cluster
 from .errors import AddressInUseError as AddressInUseError
 from .errors import BufferFullError as BufferFullError

@@ -124,9 +124,17 @@ class RefusedError(QueryError):
 
 
 class BufferFullError(DafkaError):
-    """The producer's buffer stayed full for `max_block_ms`: no store acknowledges."""
+    """The producer's buffer stayed full for `max_block_ms`: no store acknowledges.
+
+    Attributes:
+        sent: Of `send_many`, the index of the first value that was not sent.
+    """
 
     retriable = True
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.sent = 0
 
 
 class AddressInUseError(DafkaError):

@@ -100,8 +100,9 @@ FORGOTTEN_AT_ONCE_MAX = 1_000
 HEARSAY_MAX = 10_000
 """Partitions of one key of which nothing is known but that it says they are there."""
 
-HEARSAY_ALL_MAX = PARTITIONS_MAX // 2
-"""The same of all keys: the rest is for partitions that have records."""
+HEARSAY_ALL_MAX = PARTITIONS_MAX // 8
+"""The same of all keys, some 25 MB: the rest is for partitions that have records. Who is refused is
+heard when it says so again, and where its records come from the first on, at once."""
 
 POSITIONS_MAX = 500_000
 """Positions of groups that one link follows: groups times partitions, some 500 bytes each."""

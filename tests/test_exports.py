@@ -30,6 +30,7 @@ PUBLIC = {
             "Record",
             "Store",
         ),
+        *("AsyncConsumer", "AsyncProducer", "PendingDelivery"),
         *("ClusterClient", "Tower", "keep_freed_memory", "load_credentials"),
         *(
             "AddressInUseError",

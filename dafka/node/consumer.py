@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import queue
+from concurrent.futures import wait
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
+    from dafka.node.group import Committing
     from dafka.node.turn import Role
     from dafka.query.client import StoreClient
     from dafka.transport.sockets import Pollable
@@ -76,8 +79,8 @@ class Consumer:
     """Receives every record of its topics, each partition in order.
 
     Records that nobody can read, though their batch is whole, are passed over: they are logged, and
-    counted (`dafka_unreadable_records_total`). Iterating never ends by itself; `poll` returns after
-    a while. Not safe for use from several threads at once.
+    counted (`dafka_unreadable_records_total`). Iterating waits for more, unless there is a
+    `timeout`; `poll` returns after a while. Not safe for use from several threads at once.
 
     Args:
         cluster: Which, or its tower, `tcp://host:port`.
@@ -99,6 +102,7 @@ class Consumer:
         max_hold_ms: How long the application may keep the group waiting for a partition that it
             gives to another member.
         buffer_bytes_max: Bytes received ahead of the application.
+        timeout: Seconds without a record after which iterating ends; None is never.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -117,6 +121,7 @@ class Consumer:
         session_timeout_ms: int = 10_000,
         max_hold_ms: int = 300_000,
         buffer_bytes_max: int = 32 * 1024 * 1024,
+        timeout: float | None = None,
     ) -> None:
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -130,6 +135,9 @@ class Consumer:
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
         if isolation not in ISOLATIONS:
             raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
+        if timeout is not None and timeout < 0:
+            raise MisuseError(f"timeout must not be negative: {timeout}")
+        self.timeout = timeout
         cluster = cluster_of(cluster)
         self.address = cluster.new_address()
         options = None
@@ -176,8 +184,9 @@ class Consumer:
             # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
             for record in self._records:  # noqa: UP028
                 yield record
-            if self._next_batch(_CHECK_S):
-                self._open_batch()
+            if not self._next_batch_in_time():
+                return
+            self._open_batch()
 
     def batches(self) -> Iterator[ReceivedBatch]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
@@ -185,14 +194,23 @@ class Consumer:
         Begins with what is left of the batch whose records were being iterated, if one was.
         """
         while True:
-            begun = next(self._records, None)
-            self._records = iter(())
-            if begun is not None and self._group is not None:
-                self._group.hand.hold_rest()
-            if begun is not None or self._next_batch(_CHECK_S, whole=True):
-                assert self._current is not None
-                start = self._current.start if begun is None else begun.sequence
-                yield ReceivedBatch(self._current.batch, start)
+            batch = self._batch_begun()
+            if batch is None and self._next_batch_in_time(whole=True):
+                batch = self._batch_taken_up()
+            if batch is None:
+                return
+            yield batch
+
+    def poll_batch(self, timeout: float) -> ReceivedBatch | None:
+        """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
+
+        Raises:
+            MisuseError, NodeFailedError, RebalancedError: As `poll`.
+        """
+        batch = self._batch_begun()
+        if batch is None and self._next_batch(timeout, whole=True):
+            batch = self._batch_taken_up()
+        return batch
 
     def poll(self, timeout: float) -> Record | None:
         """Return the next record, or None if there is none within `timeout` seconds.
@@ -202,11 +220,15 @@ class Consumer:
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
         """
-        record = next(self._records, None)
+        record = self.next_at_hand()
         while record is None and self._next_batch(timeout):
             self._open_batch()
-            record = next(self._records, None)
+            record = self.next_at_hand()
         return record
+
+    def next_at_hand(self) -> Record | None:
+        """Return the next record of the batch that was taken up last; None behind its last one."""
+        return next(self._records, None)
 
     @property
     def towers_away(self) -> frozenset[str]:
@@ -215,6 +237,23 @@ class Consumer:
         One that does not answer is among them two seconds after the start.
         """
         return self._node.towers_away
+
+    @property
+    def overslept(self) -> bool:
+        """Whether `poll` would wait at present, however short its timeout is.
+
+        In a group: until this process, which was stopped, knows whether its partitions are others'
+        by now.
+        """
+        return self._group is not None and self._group.overslept
+
+    def listen(self, told: Callable[[], None]) -> None:
+        """Have something called when there is more to poll, or an error.
+
+        Args:
+            told: Called in the consumer's own thread; must not wait.
+        """
+        self._role.told = told
 
     def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.
@@ -227,7 +266,17 @@ class Consumer:
             NotStoredError: No store has acknowledged it in time; it may come to be stored.
             RebalancedError: Some of it is another member's by now, who gets it again.
         """
-        self._grouped().commit(timeout)
+        committing = self.begin_commit()
+        wait((committing.done,), timeout)
+        committing.check(timeout)
+
+    def begin_commit(self) -> Committing:
+        """Begin a `commit`, without waiting.
+
+        Raises:
+            MisuseError: The consumer is in no group.
+        """
+        return self._grouped().commit()
 
     def positions(self) -> dict[Partition, int]:
         """Return the sequence that comes next, of each partition that is this consumer's.
@@ -288,7 +337,7 @@ class Consumer:
         Raises:
             NotStoredError: No store has acknowledged the last positions.
         """
-        self._close(timeout, failed=False)
+        self.leave(timeout, failed=False)
 
     def __enter__(self) -> Self:
         return self
@@ -300,9 +349,18 @@ class Consumer:
         traceback: TracebackType | None,
     ) -> None:
         # Who is thrown out of the middle of a record has not processed it.
-        self._close(LEAVE_S, failed=error is not None)
+        self.leave(LEAVE_S, failed=error is not None)
 
-    def _close(self, timeout: float, *, failed: bool) -> None:
+    def leave(self, timeout: float, *, failed: bool) -> None:
+        """Do what `close` does.
+
+        Args:
+            timeout: Seconds that stores may take to acknowledge the last positions.
+            failed: Whether the application has not processed what it was handed last.
+
+        Raises:
+            NotStoredError: They have not.
+        """
         if self._closed:
             return
         self._closed = True
@@ -339,6 +397,30 @@ class Consumer:
         self._read += len(delivered.batch.content)
         return True
 
+    def _next_batch_in_time(self, *, whole: bool = False) -> bool:
+        """Take up the next batch; False if none has come for `timeout`."""
+        left_s = math.inf if self.timeout is None else self.timeout
+        while not self._next_batch(min(left_s, _CHECK_S), whole=whole):
+            left_s -= _CHECK_S
+            if left_s <= 0:
+                return False
+        return True
+
+    def _batch_taken_up(self) -> ReceivedBatch:
+        assert self._current is not None
+        return ReceivedBatch(self._current.batch, self._current.start)
+
+    def _batch_begun(self) -> ReceivedBatch | None:
+        """What is left of the batch whose records are being iterated, if anything is."""
+        begun = next(self._records, None)
+        self._records = iter(())
+        if begun is None:
+            return None
+        if self._group is not None:
+            self._group.hand.hold_rest()
+        assert self._current is not None
+        return ReceivedBatch(self._current.batch, begun.sequence)
+
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
         assert self._current is not None
@@ -366,6 +448,8 @@ class ConsumerRole:
 
     def __init__(self, machine: ConsumerMachine) -> None:
         self.machine = machine
+        self.told: Callable[[], None] = lambda: None
+        """Called when something was delivered, or the node ends."""
         self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
 
     def next(self, timeout: float, *, whole: bool) -> Deliver | None:
@@ -389,6 +473,7 @@ class ConsumerRole:
         """Hand batches to the application."""
         if isinstance(effect, Deliver):
             self._delivered.put(effect)
+            self.told()
 
     def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
         """No sockets of its own."""
@@ -396,3 +481,4 @@ class ConsumerRole:
 
     def close(self) -> None:
         """Nothing is held outside this object."""
+        self.told()

@@ -6,7 +6,6 @@ import logging
 import queue
 import threading
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -104,7 +103,7 @@ class GroupOptions(NamedTuple):
 
 log = logging.getLogger(__name__)
 
-_RENEWAL_S = 0.01
+RENEWAL_S = 0.01
 """How often it is looked whether a lease has been renewed."""
 
 _LAG_INTERVAL_MS = 1_000
@@ -141,6 +140,47 @@ def joined(
     role = GroupRole(options, consumer, start, producer, cluster)
     opened.callback(role.close)
     return role
+
+
+class Committing:
+    """A commit that has begun.
+
+    Args:
+        group: The group's name.
+        positions: What is committed.
+        lost: Partitions of which something was handed over that are others' already.
+    """
+
+    def __init__(
+        self, group: str, positions: Mapping[Partition, int], lost: frozenset[Partition]
+    ) -> None:
+        self._group, self._positions, self._lost = group, positions, lost
+        self.done: Future[frozenset[Partition]] = Future()
+        """Done when stores have it, with those partitions that are others' by then."""
+
+    def check(self, timeout: float) -> None:
+        """Complain if it has not come to a good end.
+
+        Args:
+            timeout: For how many seconds it was waited, for people.
+
+        Raises:
+            NotStoredError: No store has it; it may come to be stored all the same.
+            RebalancedError: Something was handed over that is another member's by now.
+        """
+        if not self.done.done():
+            raise NotStoredError(
+                f"no store has acknowledged the positions of group {self._group!r} "
+                f"within {timeout} s",
+                [(place, 1) for place in self._positions],
+            )
+        lost = self._lost | self.done.result()
+        if lost:
+            raise RebalancedError(
+                f"group {self._group!r} has given {len(lost)} partitions to other members, "
+                "who get again what was not committed",
+                lost,
+            )
 
 
 class CommitPort(Protocol):
@@ -183,6 +223,8 @@ class GroupRole:
     ) -> None:
         self.delivered: queue.SimpleQueue[Handed] = queue.SimpleQueue()
         self.hand = Hand(self._posted)
+        self.told: Callable[[], None] = lambda: None
+        """Called when something was delivered, or nothing more will be."""
         self.failure: Exception | None = None
         """Why the application gets no more records."""
         self._options = options
@@ -241,6 +283,7 @@ class GroupRole:
         match effect:
             case Handed():
                 self.delivered.put(effect)
+                self.told()
             case Ask() | AskOffsets():
                 self._lines.ask(effect)
             case PartitionAssigned():
@@ -253,6 +296,7 @@ class GroupRole:
                 self._publish(effect)
             case CommitDone():
                 self._wanted.pop(effect.number).set_result(effect.lost)
+                self.told()
             case _:
                 self._report(effect)
         return None
@@ -265,6 +309,7 @@ class GroupRole:
         """Release the connections."""
         self._lines.close()
         self.left.set()
+        self.told()
         metrics.GROUP_LAG.remove(self._options.group, self._address)
 
     def watched(self, records: Iterator[Record]) -> Iterator[Record]:
@@ -306,44 +351,25 @@ class GroupRole:
         knows. A moment later the lease is renewed, or the member out of the group.
         """
         while self.overslept:
-            if self.hand.stopped or self.left.is_set():
-                return
-            self._clock.sleep(_RENEWAL_S)
+            self._clock.sleep(RENEWAL_S)
 
     @property
     def overslept(self) -> bool:
         """Whether others may have taken over and this member's thread has not found out yet."""
         lease_ms = self._lease_ms
-        return lease_ms is not None and self._clock.now_ms() >= lease_ms
+        if lease_ms is None or self._clock.now_ms() < lease_ms:
+            return False
+        return not (self.hand.stopped or self.left.is_set())
 
-    def commit(self, timeout: float) -> None:
-        """Commit what was handed over, and wait until a store has that.
-
-        Raises:
-            NotStoredError: No store has it in time; it may come to be stored all the same.
-            RebalancedError: Something was handed over that is another member's by now.
-        """
+    def commit(self) -> Committing:
+        """Begin to commit what was handed over."""
         self._check()
         positions, lost = self.hand.vouch()
         number = next(self._numbers)
-        done: Future[frozenset[Partition]] = Future()
-        self._wanted[number] = done
+        committing = Committing(self._options.group, positions, lost)
+        self._wanted[number] = committing.done
         self._posted(CommitWanted(number, positions))
-        try:
-            lost |= done.result(timeout)
-        except FutureTimeoutError:
-            unstored = [(place, 1) for place in positions]
-            raise NotStoredError(
-                f"no store has acknowledged the positions of group {self._options.group!r} "
-                f"within {timeout} s",
-                unstored,
-            ) from None
-        if lost:
-            raise RebalancedError(
-                f"group {self._options.group!r} has given {len(lost)} partitions to other members, "
-                "who get again what was not committed",
-                lost,
-            )
+        return committing
 
     def seek(self, partition: Partition, position: int) -> None:
         """Go on at `position`.
@@ -471,8 +497,10 @@ class GroupRole:
                     (),
                 )
                 self.hand.expel()
+                self.told()
             case Barred(complaint):
                 self.failure = MisuseError(f"group {group!r} {complaint}")
+                self.told()
             case Left():
                 self.left.set()
             case _:

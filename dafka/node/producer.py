@@ -1,7 +1,4 @@
-"""The public producer: `send` from any thread, batches out of the node's thread.
-
-The producer's shell in the node's thread: timers, and the spool if it has one.
-"""
+"""The public producer: `send` from any thread, batches out of the node's thread."""
 
 from __future__ import annotations
 
@@ -9,14 +6,18 @@ import logging
 import threading
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
-from dafka.errors import AddressInUseError, HoleError, MisuseError, StorageError
+from dafka.errors import (
+    AddressInUseError,
+    BufferFullError,
+    HoleError,
+    MisuseError,
+)
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition, checked_topic
-from dafka.node.batching import UNUSABLE, OpenBatch, OpenBatches, SealGap, check_size, check_time
+from dafka.node.batching import UNUSABLE, OpenBatch, OpenBatches, check_size, check_time
 from dafka.node.delivery import (
     Deliveries,
     Delivery,
@@ -27,162 +28,27 @@ from dafka.node.delivery import (
     not_stored,
 )
 from dafka.node.loop import Node
-from dafka.process import metrics
-from dafka.process.clock import CLOCK, Pace, wall_ns
-from dafka.protocol.effects import Append, Disputed, HoleFound, Publish, Stored
-from dafka.protocol.events import Appended, AppendFailed, Submitted, Woke
-from dafka.protocol.machine import earliest
+from dafka.node.producer_role import ProducerRole
+from dafka.process.clock import wall_ns
+from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES
 from dafka.storage.lmdb_spool import LmdbSpool
 from dafka.transport.mesh import Mesh
-from dafka.wire.messages import Records
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Never, Self
 
+    from dafka.errors import DafkaError
     from dafka.model import Batch
     from dafka.node.turn import Role
-    from dafka.process.clock import Clock
-    from dafka.protocol.events import Event
-    from dafka.storage.spool import Spool
-    from dafka.transport.sockets import Pollable
+    from dafka.protocol.effects import Disputed, HoleFound, Stored
 
 
 log = logging.getLogger(__name__)
-
-
-class Owner(Protocol):
-    """What the shell tells the public producer, and asks of it; all in the node's thread."""
-
-    def seal_older(self, opened_ms: int) -> None:
-        """Hand over what was opened at or before a time."""
-
-    def oldest_open_ms(self) -> int | None:
-        """When the oldest open batch was opened."""
-
-    def spooled(self, batches: Sequence[Batch]) -> None:
-        """These are in the spool."""
-
-    def stored(self, effect: Stored) -> None:
-        """Enough stores have these."""
-
-    def disputed(self, effect: Disputed) -> None:
-        """Another producer publishes under this one's address."""
-
-    def hole_found(self, effect: HoleFound) -> None:
-        """A store waits in vain for what is kept no more."""
-
-    def abandon(self) -> None:
-        """The node has ended."""
-
-
-class ProducerRole:
-    """A producer's machine in its node.
-
-    Args:
-        owner: The public producer.
-        machine: With `spooled` set if there is a spool.
-        linger_ms: How long a record may wait for others to share its batch.
-        spool: Closed with the role.
-        clock: Its clock.
-    """
-
-    name = "producer"
-
-    def __init__(
-        self,
-        owner: Owner,
-        machine: ProducerMachine,
-        linger_ms: int,
-        spool: Spool | None,
-        clock: Clock = CLOCK,
-    ) -> None:
-        self._owner = owner
-        self.machine = machine
-        self._linger_ms = linger_ms
-        self._spool = spool
-        self._seconds = clock.seconds
-        self._pace = Pace(clock)
-        self._gap = SealGap()
-
-    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
-        """Pass an event to the machine."""
-        if isinstance(event, Woke):
-            waited_ms = self._pace.wait(self._gap.seconds)
-            self._owner.seal_older(now_ms + waited_ms - self._linger_ms)
-        effects = self.machine.handle(event, now_ms)
-        for effect in effects:
-            if isinstance(effect, Publish) and isinstance(effect.message, Records):
-                message = effect.message
-                partition = Partition(message.topic, message.address)
-                end = message.sequence + message.count
-                self._gap.published(partition, end, self._seconds())
-        return [(side, effect) for effect in effects]
-
-    def wakeup_ms(self) -> int | None:
-        """When a batch has lingered long enough, or the machine wants to be woken."""
-        opened_ms = self._owner.oldest_open_ms()
-        linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
-        return earliest(linger_ms, self.machine.wakeup_ms())
-
-    def perform(self, _side: None, effect: object) -> Event | None:
-        """Write to the spool; report what is stored, and what never will be."""
-        if isinstance(effect, Append):
-            return self._append(effect)
-        if isinstance(effect, Disputed):
-            self._report(effect)
-            return None
-        if isinstance(effect, HoleFound):
-            self._owner.hole_found(effect)
-            return None
-        assert isinstance(effect, Stored)
-        self._gap.stored(effect.partition, effect.end, self._seconds())
-        if self._spool is not None:
-            self._spool.forget(effect.partition.topic, effect.end)
-        self._owner.stored(effect)
-        return None
-
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
-        """No sockets of its own."""
-        return {}
-
-    def close(self) -> None:
-        """Release the spool."""
-        try:
-            if self._spool is not None:
-                self._spool.close()
-        except StorageError:
-            # What it was to forget is sent again by the next producer, and ignored by stores.
-            log.exception("cannot tidy spool")
-        finally:
-            self._owner.abandon()
-
-    def _report(self, disputed: Disputed) -> None:
-        metrics.RIVALS.inc()
-        log.error(
-            "partition is disputed: another producer publishes there; nothing more is sent",
-            extra={
-                "topic": disputed.partition.topic,
-                "address": disputed.partition.address,
-                "sequence": disputed.sequence,
-            },
-        )
-        self._owner.disputed(disputed)
-
-    def _append(self, effect: Append) -> Event:
-        assert self._spool is not None
-        try:
-            self._spool.append(effect.batches)
-        except StorageError:
-            # Tried again later; until then `send` fills the buffer, and then waits.
-            log.exception("cannot spool", extra={"batches": len(effect.batches)})
-            return AppendFailed(effect.token)
-        self._owner.spooled(effect.batches)
-        return Appended(effect.token)
 
 
 class Producer:
@@ -247,6 +113,8 @@ class Producer:
         """Guards everything below. Taken directly: through the condition it costs twice as much."""
         self._changed = threading.Condition(self._lock)
         """Tells of freed buffers, finished batches, and batches in the spool."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called when futures are done, for one, in the producer's own thread; must not wait."""
         self._open = OpenBatches()
         self._rival: AddressInUseError | None = None
         """Why nothing is sent any more, once another producer has our address."""
@@ -328,13 +196,19 @@ class Producer:
             return batch.future
 
     def send_many(
-        self, topic: str, values: Sequence[bytes | None], *, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        start: int = 0,
+        timestamp_ms: int | None = None,
     ) -> Future[Delivery] | None:
         """Publish records that have only a value, at a fraction of the cost of `send` for each.
 
         Args:
             topic: 1 to 249 bytes, no NUL.
             values: One for each record, in order.
+            start: The index of the first that is to be sent.
             timestamp_ms: Of all of them; now, if it is not given.
 
         Returns:
@@ -343,20 +217,25 @@ class Producer:
 
         Raises:
             MisuseError: A value cannot be sent, or the producer is closed; those before it are.
-            BufferFullError: The buffer stayed full for `max_block_ms`; some may have been sent.
+            BufferFullError: The buffer stayed full for `max_block_ms`; its `sent` says where to go
+                on, as some may have been sent.
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ns() // 1_000_000
         else:
             check_time(topic, timestamp_ms)
         future: Future[Delivery] | None = None
-        sent = 0
+        sent = start
         with self._lock:
             while sent < len(values):
                 batch = self._open.get(topic)
                 if batch is None:
                     check_size(topic, None, values[sent], ())
-                    batch = self._begin(topic)
+                    try:
+                        batch = self._begin(topic)
+                    except BufferFullError as error:
+                        error.sent = sent
+                        raise
                 try:
                     added = batch.builder.extend(timestamp_ms, values, sent)
                 except UNUSABLE as error:
@@ -377,13 +256,37 @@ class Producer:
             NotStoredError: The time was over first.
             HoleError: A store waits in vain for what this producer has no more.
         """
-        done, not_done = wait(self._last(), timeout)
+        under_way = self.seal()
+        wait(under_way, timeout)
+        self.check_stored(under_way, timeout)
+
+    def seal(self) -> list[Future[Delivery]]:
+        """Hand over what was sent so far, without waiting.
+
+        Returns:
+            Futures that are done when all of it is stored, or has failed.
+        """
+        with self._lock:
+            self._seal_all()
+            return self._deliveries.last()
+
+    def check_stored(self, under_way: Iterable[Future[Delivery]], timeout: float | None) -> None:
+        """Complain of what is not stored, as `flush` does.
+
+        Args:
+            under_way: What `seal` has returned.
+            timeout: For how many seconds it was waited, for people.
+
+        Raises:
+            NotStoredError: Some of it is not.
+            HoleError: A store waits in vain for what this producer has no more.
+        """
         self._check()
-        if not_done:
+        if not all(future.done() for future in under_way):
             with self._lock:
                 unstored = self._deliveries.unstored()
             raise not_stored(unstored, timeout, self._min_acks, self._node.towers_away)
-        for future in done:
+        for future in under_way:
             future.result()
 
     def persist(self, timeout: float | None = None) -> None:
@@ -396,15 +299,48 @@ class Producer:
             MisuseError: The producer has no spool.
             NotStoredError: The time was over first, or the producer is closed.
         """
+        missing = self.seal_for_spool()
+        with self._lock:
+            self._changed.wait_for(lambda: self._closed or not missing(), timeout)
+        self.check_spooled(missing, timeout)
+
+    def seal_for_spool(self) -> Callable[[], dict[Partition, int]]:
+        """Hand over what was sent so far, without waiting.
+
+        Returns:
+            Says how many records of that are not in the spool, by partition.
+
+        Raises:
+            MisuseError: The producer has no spool.
+        """
         if self._spool_name is None:
             raise MisuseError("producer has no spool to persist to")
         with self._lock:
             self._seal_all()
-            missing = partial(self._deliveries.unspooled, dict(self._deliveries.ends))
-            self._changed.wait_for(lambda: self._closed or not missing(), timeout)
-            unspooled = missing()
+            ends = dict(self._deliveries.ends)
+
+        def missing() -> dict[Partition, int]:
+            with self._lock:
+                return self._deliveries.unspooled(ends)
+
+        return missing
+
+    def check_spooled(
+        self, missing: Callable[[], dict[Partition, int]], timeout: float | None
+    ) -> None:
+        """Complain of what is not in the spool, as `persist` does.
+
+        Args:
+            missing: What `seal_for_spool` has returned.
+            timeout: For how many seconds it was waited, for people.
+
+        Raises:
+            NotStoredError: Some of it is not.
+        """
+        unspooled = missing()
         self._check()
         if unspooled:
+            assert self._spool_name is not None
             raise not_spooled(unspooled, timeout, self._spool_name)
 
     def close(self, timeout: float | None = 10.0) -> None:
@@ -415,25 +351,39 @@ class Producer:
                 with this producer; the spool keeps them for the next one.
             AddressInUseError: Another producer publishes under the address of this one.
         """
-        if self._closed and self._rival is None:
+        if self.closed:
             return
         try:
-            wait(self._last(), timeout)
-            self._node.check()
+            wait(self.seal(), timeout)
         finally:
-            with self._lock:
-                self._closed = True
-                self._seal_all()
-                unstored = self._deliveries.unstored()
-                spooled = not self._deliveries.unspooled(self._deliveries.ends)
-                away = self._node.towers_away
-            self._node.stop()
+            error = self.leave(timeout)
+        if error is not None:
+            raise error
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has left the cluster, and nothing is left to tell of that."""
+        return self._closed and self._rival is None
+
+    def leave(self, timeout: float | None) -> DafkaError | None:
+        """Leave the cluster without waiting for stores; returns what `close` has to raise.
+
+        Args:
+            timeout: For how many seconds they were waited for, for people.
+        """
+        with self._lock:
+            self._closed = True
+            self._seal_all()
+            unstored = self._deliveries.unstored()
+            spooled = not self._deliveries.unspooled(self._deliveries.ends)
+            away = self._node.towers_away
+        self._node.stop()
         self._check()
-        if unstored:
-            for error in self._holes.values():
-                raise error
-            spool = self._spool_name if spooled else None
-            raise not_stored(unstored, timeout, self._min_acks, away, spool)
+        if not unstored:
+            return None
+        spool = self._spool_name if spooled else None
+        unheard = not_stored(unstored, timeout, self._min_acks, away, spool)
+        return next(iter(self._holes.values()), unheard)
 
     def __enter__(self) -> Self:
         return self
@@ -450,9 +400,7 @@ class Producer:
             self._max_block_ms / 1_000,
         ):
             self._check()
-            bounds = self._buffer_bytes_max, self._max_block_ms, self._min_acks
-            why = next(iter(self._holes.values()), None)
-            raise buffer_full(self._deliveries.unstored(), *bounds) from why
+            raise self.full(self._max_block_ms) from next(iter(self._holes.values()), None)
         # Waiting gave the lock away: another thread may have closed us or opened one meanwhile.
         self._check_open()
         batch = self._open.get(topic)
@@ -463,6 +411,12 @@ class Producer:
             )
             self._node.wake()
         return batch
+
+    def full(self, waited_ms: int) -> BufferFullError:
+        """What to tell whoever has waited so long for room."""
+        with self._lock:
+            unstored = self._deliveries.unstored()
+        return buffer_full(unstored, self._buffer_bytes_max, waited_ms, self._min_acks)
 
     def _check(self) -> None:
         self._node.check()
@@ -496,12 +450,6 @@ class Producer:
         for topic in list(self._open):
             self._seal(topic)
 
-    def _last(self) -> list[Future[Delivery]]:
-        """Hand everything over; returns futures that are done when all of it is stored."""
-        with self._lock:
-            self._seal_all()
-            return self._deliveries.last()
-
     def seal_older(self, opened_ms: int) -> None:
         """Hand over what was opened at or before a time. Called by the node's thread."""
         with self._lock:
@@ -518,6 +466,7 @@ class Producer:
         with self._lock:
             self._deliveries.spooled.update((one.partition.topic, one.end) for one in batches)
             self._changed.notify_all()
+        self.changed()
 
     def stored(self, effect: Stored) -> None:
         """Finish the batches that are stored. Called by the node's thread."""
@@ -528,6 +477,7 @@ class Producer:
             self._holes.pop(effect.partition.topic, None)
         for future, delivery in finished:
             future.set_result(delivery)
+        self.changed()
 
     def hole_found(self, effect: HoleFound) -> None:
         """Nobody is to wait for what may never be stored. Called by the node's thread."""
@@ -541,6 +491,7 @@ class Producer:
             failed = self._deliveries.fail(topic)
         for future in failed:
             future.set_exception(error)
+        self.changed()
 
     def disputed(self, effect: Disputed) -> None:
         """Another producer has our address: nothing more is sent. Called by the node's thread."""
@@ -561,3 +512,4 @@ class Producer:
             self._changed.notify_all()
         for partition, count, future in lost:
             future.set_exception(reason(partition, count))
+        self.changed()

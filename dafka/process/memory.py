@@ -5,6 +5,10 @@ from __future__ import annotations
 import ctypes
 import gc
 from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _BLOCK_BYTES = 32 * 1024 * 1024 - 64 * 1024
 """Just below the largest block that glibc learns from."""
@@ -48,6 +52,12 @@ def give_back_freed_memory() -> None:
 
     It takes some milliseconds, in which other threads wait for memory. Source: malloc_trim(3).
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    trim = _trim()
     if trim is not None:
         trim(0)
+
+
+@cache
+def _trim() -> Callable[[int], int] | None:
+    # Once: each library that is opened is garbage in a circle, and those stay for long here.
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)

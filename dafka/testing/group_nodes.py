@@ -28,7 +28,7 @@ from dafka.groups.membership import blocking_of
 from dafka.model import Partition
 from dafka.node.delivery import Delivery
 from dafka.node.group import GroupOptions, GroupRole
-from dafka.node.producer import ProducerRole
+from dafka.node.producer_role import ProducerRole
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.events import Consumed, Event, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings

@@ -59,7 +59,7 @@ IDLE_LOOK_MS = 5_000
 """How often to look at connections when it has not grown: what they received is known then."""
 
 TRIM_MS = 500
-"""How often freed memory is given back to the system while the process is too large."""
+"""How often freed memory is given back to the system, where that is due."""
 
 TOLD_EVERY_MS = 1_000
 """One line of the log in that time: who is cut may come again at once."""
@@ -267,7 +267,7 @@ class _Lookout:
             self._look(now)
             rest_s = max(WATCHING_S, WATCHING_SHARE * self._look_s)
         self._keep_out(self._shut_out.hosts(now))
-        if self._shedding.too_large and self._trim_ms <= now:
+        if self._shedding.wasteful and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
         return rest_s

@@ -53,7 +53,7 @@ class SheddingBounds:
 
     watched_bytes: int = 24 * _MIB
     grown_bytes: int = 48 * _MIB
-    settling_bytes_s: int = 128 * 1024
+    settling_bytes_s: int = 64 * 1024
     names_bytes_s: int = 2 * 1024
     drowning_bytes: int = 80 * _MIB
     drowning_names_bytes: int = 128 * 1024
@@ -174,6 +174,11 @@ class Shedding:
     def too_large(self) -> bool:
         """Whether it has grown so much that somebody may be cut."""
         return self.grown >= self._bounds.grown_bytes
+
+    @property
+    def wasteful(self) -> bool:
+        """Whether to give back what is freed: it is too large, or it is whose just was cut."""
+        return self.too_large or (self.watching and self._alarmed)
 
     def resize(self, size: int, now_ms: int) -> None:
         """Take in how much memory of its own the process has."""

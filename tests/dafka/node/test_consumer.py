@@ -182,6 +182,13 @@ def test_polling_ends_when_nothing_comes(cluster):
     assert cluster.consumer("orders").poll(0.02) is None
 
 
+@pytest.mark.parametrize("read", [as_records, as_batches])
+def test_iterating_ends_when_nothing_has_come_for_the_timeout(stored, read):
+    send(stored.producer(), "orders", range(3))
+    assert [int(one) for one in read(stored.consumer("orders", timeout=1.5))] == [0, 1, 2]
+    assert list(read(stored.consumer("invoices", timeout=0))) == []
+
+
 def test_closing_may_be_repeated_and_ends_the_thread(cluster):
     with Consumer(cluster.endpoint, "orders") as consumer:
         pass
@@ -199,6 +206,7 @@ def test_closing_may_be_repeated_and_ends_the_thread(cluster):
         ([5], {}),
         ("orders", {"start": "middle"}),
         ("orders", {"start": None}),
+        ("orders", {"timeout": -1}),
         ("orders", {"positions": {("orders", "A" * 32): -1}}),
     ],
     ids=repr,

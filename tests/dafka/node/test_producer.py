@@ -1,4 +1,4 @@
-"""The shell without a node: what it writes, when it wants to be woken, what it tells its owner."""
+"""Producers over real sockets: what is sent, what is stored, and who is told."""
 
 from __future__ import annotations
 
@@ -8,112 +8,15 @@ import time
 import pytest
 
 from dafka.cluster import Cluster
-from dafka.errors import BufferFullError, MisuseError, NotStoredError, StorageError
+from dafka.errors import BufferFullError, MisuseError, NotStoredError
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
-from dafka.model import Batch, Header, Partition
+from dafka.model import Header
 from dafka.node.delivery import Delivery
 from dafka.node.loop import NodeFailedError
-from dafka.node.producer import Producer, ProducerRole
+from dafka.node.producer import Producer
 from dafka.node.store import Store
-from dafka.process.clock import Pace
-from dafka.protocol.effects import Append, Disputed, Stored
-from dafka.protocol.events import Appended, AppendFailed, Woke
-from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.client import StoreClient
 from dafka.records.batch import is_compressed
-from dafka.storage.spool import MemorySpool
-
-P = Partition("orders", "AA")
-
-
-class Owner:
-    def __init__(self):
-        self.told = []
-        self.opened_ms = None
-
-    def seal_older(self, opened_ms):
-        self.told.append(("seal", opened_ms))
-
-    def oldest_open_ms(self):
-        return self.opened_ms
-
-    def spooled(self, batches):
-        self.told.append(("spooled", batches))
-
-    def stored(self, effect):
-        self.told.append(("stored", effect))
-
-    def disputed(self, effect):
-        self.told.append(("disputed", effect))
-
-    def abandon(self):
-        self.told.append("abandon")
-
-
-def test_another_producer_under_its_address_is_said_once_and_loudly(owner, caplog):
-    rival = Disputed(Partition("orders", "AA"), 7)
-    role_of(owner, None).perform(None, rival)
-    assert owner.told == [("disputed", rival)]
-    (record,) = caplog.records
-    assert record.levelname == "ERROR"
-    assert (record.topic, record.address, record.sequence) == ("orders", "AA", 7)
-    assert "disputed" in record.getMessage()
-
-
-class FullSpool(MemorySpool):
-    def append(self, batches):
-        raise StorageError("disk full")
-
-    def close(self):
-        raise StorageError("disk full")
-
-
-def role_of(owner, spool, linger_ms=5):
-    machine = ProducerMachine("AA", ProducerSettings(spooled=spool is not None))
-    return ProducerRole(owner, machine, linger_ms, spool)
-
-
-@pytest.fixture
-def owner():
-    return Owner()
-
-
-@pytest.mark.parametrize("waited_ms", [0, 3])
-def test_an_open_batch_lingers_as_long_as_told(owner, monkeypatch, waited_ms):
-    # On a loaded machine the shortest wait takes milliseconds, and counts.
-    monkeypatch.setattr(Pace, "wait", lambda _pace, _gap_s: waited_ms)
-    role = role_of(owner, None)
-    role.handle(None, Woke(), 100)
-    assert owner.told == [("seal", 95 + waited_ms)]
-    assert role.wakeup_ms() is None
-    owner.opened_ms = 200
-    assert role.wakeup_ms() == 205
-
-
-def test_what_is_in_the_spool_is_told_and_kept_until_it_is_stored(owner):
-    spool = MemorySpool("AA")
-    role = role_of(owner, spool)
-    batch = Batch(P, 0, 2, b"x")
-    assert role.perform(None, Append(7, (batch,))) == Appended(7)
-    assert owner.told == [("spooled", (batch,))]
-    assert spool.batches() == [batch]
-    role.perform(None, Stored(P, 2, 1))
-    assert owner.told[-1] == ("stored", Stored(P, 2, 1))
-    assert spool.batches() == []
-
-
-def test_a_full_disk_is_told_to_the_machine_and_logged(owner, caplog):
-    role = role_of(owner, FullSpool("AA"))
-    assert role.perform(None, Append(7, (Batch(P, 0, 1, b"x"),))) == AppendFailed(7)
-    assert owner.told == []
-    assert "cannot spool" in caplog.text
-
-
-def test_closing_tells_the_owner_also_when_the_disk_refuses(owner, caplog):
-    role_of(owner, FullSpool("AA")).close()
-    assert owner.told == ["abandon"]
-    assert "cannot tidy spool" in caplog.text
-
 
 pytestmark = pytest.mark.net
 

@@ -1,8 +1,11 @@
+import gc
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from dafka.process.memory import give_back_freed_memory
 
 PROGRAM = """
 import resource
@@ -78,3 +81,12 @@ def test_the_collector_leaves_modules_alone_and_comes_rarely():
     assert looked_at < 100
     assert early == 0
     assert late > 0
+
+
+@glibc
+def test_giving_memory_back_leaves_no_garbage():
+    give_back_freed_memory()
+    before = len(gc.get_objects())
+    for _ in range(100):
+        give_back_freed_memory()
+    assert len(gc.get_objects()) < before + 50

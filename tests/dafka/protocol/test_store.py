@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import google_crc32c
 import pytest
 
-from dafka.limits import FETCH_ANSWER_BYTES_MAX, HEARSAY_MAX, PEER_BOUNDS, PeerBounds
+from dafka.limits import (
+    FETCH_ANSWER_BYTES_MAX,
+    HEARSAY_ALL_MAX,
+    HEARSAY_MAX,
+    PEER_BOUNDS,
+    PeerBounds,
+)
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import (
     Append,
@@ -531,6 +539,22 @@ def test_there_is_room_for_what_has_records_however_many_are_spoken_of(batch):
     assert effects.count(Dropped("too many partitions")) == 10
     bench.append(live(batch(0, 2)))
     assert bench.machine.heads == {P: 1}
+
+
+def test_all_that_is_only_spoken_of_costs_a_part_of_a_process():
+    bench = Bench()
+    tracemalloc.start()
+    try:
+        for owner in range(HEARSAY_ALL_MAX // HEARSAY_MAX + 2):
+            for number in range(HEARSAY_MAX):
+                address = f"{owner:016X}{number:016X}"
+                bench.machine.handle(Received(messages.Head("flights", address, 1 << 40)), 0)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 32 << 20
+    more = bench.machine.handle(Received(messages.Head("flights", "F" * 32, 5)), 0)
+    assert Dropped("too many partitions") in more
 
 
 def behind_a_hole(batch, seconds):

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from dafka.node.producer import ProducerRole
+from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start

@@ -66,6 +66,19 @@ def test_a_process_that_has_not_grown_cuts_nobody():
         assert run.look(names=5 * MIB, peer=50 * MIB, grow=100_000) is None
 
 
+def test_memory_is_given_back_by_who_is_too_large_and_after_a_cut():
+    run = Run()
+    run.look(grow=40 * MIB)
+    assert not run.shedding.wasteful
+    run.look(grow=20 * MIB)
+    assert run.shedding.wasteful
+    run.look(names=3 * MIB)
+    run.look(grow=-30 * MIB)
+    assert run.shedding.wasteful
+    run.look(after_ms=10_001)
+    assert not run.shedding.wasteful
+
+
 def test_more_names_than_a_consumer_has():
     run = Run()
     assert run.look(names=MIB, grow=47 * MIB) is None
