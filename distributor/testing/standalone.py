@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WORKERS = 2
 
 READY_S = 120.0
-"""How long master and workers may take to find each other: some seconds, on a quiet machine."""
+"""Some seconds, on a quiet machine."""
 
 FRUGAL = "-XX:TieredStopAtLevel=1"
 """Java's second compiler pays in minutes, not in a test."""
@@ -44,13 +44,16 @@ class Standalone:
         directory: For their logs, and what executors leave.
         port: Of the master.
         cores: Of each worker.
-        memory: Of each worker, as Spark writes it.
+        ready_s: How long master and workers may take to find each other.
     """
 
-    def __init__(self, directory: Path, port: int, *, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(
+        self, directory: Path, port: int, *, cores: int = 1, ready_s: float = READY_S
+    ) -> None:
         self.master = f"spark://127.0.0.1:{port}"
         self._directory = directory
-        self._words = ("--cores", str(cores), "--memory", memory, "--webui-port", "0")
+        self._ready_s = ready_s
+        self._words = ("--cores", str(cores), "--memory", "1g", "--webui-port", "0")
         self._running: dict[int, subprocess.Popen[bytes]] = {}
         """By number: the master is 0, workers begin with 1."""
 
@@ -127,11 +130,11 @@ class Standalone:
         return self._directory / (f"worker-{number}.log" if number else "master.log")
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + READY_S
+        deadline = time.monotonic() + self._ready_s
         while len(set(_REGISTERED.findall(self._log(0).read_text()))) < WORKERS:
             if time.monotonic() > deadline:
                 raise ProcessError(
-                    f"Spark's workers are not at their master after {READY_S:.0f} s: "
+                    f"Spark's workers are not at their master after {self._ready_s:.0f} s: "
                     f"see {str(self._directory)!r}"
                 )
             time.sleep(0.1)

@@ -9,7 +9,6 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.spark.session import ensure_java
 from distributor.errors import ProcessError
-from distributor.testing import standalone as module
 from distributor.testing.standalone import Standalone, family, signal_all
 
 NEST = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'input()'])"
@@ -48,11 +47,10 @@ def test_a_worker_that_was_killed_comes_back_and_nothing_is_left(tmp_path, free_
 
 @pytest.mark.net
 @pytest.mark.slow
-def test_workers_that_do_not_come_are_told_of(tmp_path, free_ports, monkeypatch):
+def test_workers_that_do_not_come_are_told_of(tmp_path, free_ports):
     try:
         ensure_java()
     except MisuseError as error:
         pytest.skip(str(error))
-    monkeypatch.setattr(module, "READY_S", 0.0)
     with pytest.raises(ProcessError, match="workers are not at their master after 0 s: see"):
-        Standalone(tmp_path, free_ports(1)).__enter__()
+        Standalone(tmp_path, free_ports(1), ready_s=0.0).__enter__()
