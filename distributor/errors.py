@@ -27,3 +27,7 @@ class CommandError(DistributorError):
 
 class RefusedCommandError(CommandError):
     """A distributor answers that it does not do, or does not understand, what it was told."""
+
+
+class ArchiveError(DistributorError):
+    """What executors need cannot be put together: something of it is not installed here."""

@@ -47,6 +47,7 @@ BATCH_SCHEMA = StructType(
         StructField("records", IntegerType()),
         StructField("copy_flags", LongType()),
         StructField("origin", IntegerType()),
+        StructField("epoch", IntegerType()),
         StructField("content", BinaryType()),
     ]
 )
@@ -60,6 +61,7 @@ _BATCH_ARROW = pa.schema(
         ("records", pa.int32()),
         ("copy_flags", pa.int64()),
         ("origin", pa.int32()),
+        ("epoch", pa.int32()),
         ("content", pa.binary()),
     ]
 )
@@ -220,6 +222,7 @@ def _batch_table(batches: list[Batch]) -> pa.RecordBatch:
         # Spark's numbers have a sign.
         [(envelope.copy_flags + _SIGN) % _ALL - _SIGN for envelope in envelopes],
         [envelope.origin for envelope in envelopes],
+        [envelope.epoch for envelope in envelopes],
         [batch.content for batch in batches],
     ]
     arrays = [

@@ -19,6 +19,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql import SparkSession as SparkSession
 
 from dafka.errors import MisuseError
@@ -68,6 +69,11 @@ def shimmed(java_home: Path, directory: Path) -> Path:
     fresh.chmod(stat.S_IRWXU)
     fresh.replace(shim)
     return directory
+
+
+def program(name: str) -> str:
+    """Where a program of Spark's own is, such as `spark-submit`."""
+    return str(Path(pyspark.__file__).parent / "bin" / name)
 
 
 def _quoted(path: Path) -> str:

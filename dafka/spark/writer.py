@@ -356,10 +356,9 @@ def copy(
 
 def _batches(table: pa.RecordBatch) -> Iterator[Batch]:
     for row in table.to_pylist():
-        envelope = unpack(row["content"])
-        if envelope is None:
+        if unpack(row["content"]) is None:
             raise RecordError("envelope")
-        envelope = Envelope(row["origin"], row["copy_flags"] & _ALL, envelope.epoch)
+        envelope = Envelope(row["origin"], row["copy_flags"] & _ALL, row["epoch"])
         partition = Partition(text(row["topic"]), text(row["partition"]))
         content = stamped(row["content"], envelope)
         yield Batch(partition, row["offset"], row["records"], content)

@@ -20,7 +20,8 @@ from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
 from distributor.cli.bars import bar
 from distributor.cli.options import Conf, Engine, File, Json, Master
-from distributor.cli.spark import refuse_unknown, session
+from distributor.cli.spark import session
+from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.verify.compare import SETTLE_S
 from distributor.verify.compare import verify as compare
@@ -216,8 +217,12 @@ def audit(
     ] = Engine.SPARK,
     master: Master = "local[*]",
     report: Annotated[
-        Path, typer.Option(help="Directory for findings.parquet and report.txt.")
-    ] = Path("data/audit"),
+        str,
+        typer.Option(
+            help="Where findings.parquet and report.txt go: a directory here, or a URI that Spark "
+            "writes to."
+        ),
+    ] = "data/audit",
 ) -> None:
     """Compare the records of all clusters, and their copy flags with the tree, as a Spark job.
 
@@ -229,17 +234,28 @@ def audit(
     if engine is not Engine.SPARK:
         raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
     declared = load(file)
-    refuse_unknown(declared)
-    _make_ready(report)
+    if declared.placement or declared.levels.epoch:
+        raise PlanError(
+            "an audit judges flags by one tree and epoch for all topics, so it takes no "
+            "`placement` and no `levels.epoch`: use distributor verify --deep"
+        )
+    elsewhere = "://" in report
+    if not elsewhere:
+        _make_ready(Path(report))
     spark = session(master, f"audit {declared.name}", conf)
     from distributor.spark import audit as job
 
     try:
+        if elsewhere:
+            job.check_writable(spark, report)
         found = job.audit(spark, declared, file.parent)
         table, differs = _view(found)
         wide = Console(width=120, record=True, file=StringIO())
         wide.print(*table)
-        job.write_report(found, report, wide.export_text())
+        if elsewhere:
+            job.write_report_at(found, report, wide.export_text())
+        else:
+            job.write_report(found, Path(report), wide.export_text())
         open_console().print(*table)
     finally:
         spark.stop()

@@ -84,6 +84,10 @@ COMMANDS = {
         "Copy schemas to all other registries while this cluster is the primary, until "
         "told to stop.",
     ),
+    "spark": CommandPlace(
+        "distributor.cli.spark_package:spark",
+        "Prepare what Spark jobs need on a cluster of machines.",
+    ),
     "replica": CommandPlace(
         "distributor.cli.replica:replica",
         "Run the flows that the controller in charge wants, until told to stop.",

@@ -9,7 +9,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dafka.errors import MisuseError
 from dafka.process.signals import run_until_told, stop_event
-from distributor.errors import PlanError
 from topology.output import open_console
 from topology.terminal import say
 
@@ -49,16 +48,6 @@ def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
     return opened
 
 
-def refuse_unknown(declared: Topology) -> None:
-    """Spark jobs judge flags by one tree for all topics.
-
-    Raises:
-        PlanError: There is more than that.
-    """
-    if declared.placement or declared.levels.epoch:
-        raise PlanError("Spark jobs know no `placement` and no `levels.epoch`: use the native ones")
-
-
 def run_links(
     declared: Topology,
     directory: Path,
@@ -72,10 +61,8 @@ def run_links(
 
     Raises:
         MisuseError: There is no Spark, or it cannot be used as asked.
-        PlanError: The topology has what Spark jobs do not know.
         ProcessError: A backfill has failed too often.
     """
-    refuse_unknown(declared)
     name = f"distributor {links[0].source} level {links[0].level}"
     spark = session(master, name, conf)
     from distributor.spark.link_job import LinkJob

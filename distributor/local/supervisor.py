@@ -220,7 +220,7 @@ class Supervisor:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         child.started_s = time.monotonic()
 
@@ -251,7 +251,7 @@ class Supervisor:
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_S_MAX)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
     """Ask Linux to stop this process when its parent dies, even by kill -9; elsewhere it lives on.
 
     Otherwise orphans would keep the ports and the logs' directories.

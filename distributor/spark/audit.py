@@ -6,14 +6,19 @@ ranges that differ are compared one by one.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from py4j.protocol import Py4JError
+from pyarrow import parquet
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
+from dafka.errors import MisuseError
 from dafka.model import Partition
 from dafka.spark.columns import shown
 from distributor.errors import AuditError
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 
 RANGE_RECORDS = 10_000
 """Records of a partition that are compared at once."""
+
+_FINDINGS, _TEXT = "findings.parquet", "report.txt"
 
 _PLACE = ("topic", "partition", "range")
 
@@ -148,15 +155,40 @@ def audit(
 
 
 def write_report(found: Audit, directory: Path, text: str) -> None:
-    """Write `findings.parquet` and `report.txt` into `directory`, over what is there.
+    """Write `findings.parquet` and `report.txt` into a directory here, over what is there.
 
     Raises:
         OSError: It cannot be written.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    parquet = (directory / "findings.parquet").absolute().as_uri()
-    found.findings.write.mode("overwrite").parquet(parquet)
-    (directory / "report.txt").write_text(text)
+    findings = directory / _FINDINGS
+    if findings.is_dir():  # executors wrote it so, once
+        shutil.rmtree(findings)
+    parquet.write_table(found.findings.toArrow(), findings)
+    (directory / _TEXT).write_text(text)
+
+
+def check_writable(spark: SparkSession, uri: str) -> None:
+    """Make sure that Spark can write below a URI: the job may run for hours before it does.
+
+    Raises:
+        MisuseError: It cannot.
+    """
+    try:
+        spark.range(0).write.mode("overwrite").parquet(f"{uri}/{_FINDINGS}")
+    except (PySparkException, Py4JError) as error:
+        # The calls that Java has made stand behind a tab, what went wrong in them does not.
+        reasons = [line for line in str(error).splitlines() if line and line[0] != "\t"]
+        raise MisuseError(
+            f"cannot write to {uri!r}: {reasons[-1]}; say another --report"
+        ) from error
+
+
+def write_report_at(found: Audit, uri: str, text: str) -> None:
+    """Write the same below a URI, each as a directory, as Spark writes; over what is there."""
+    found.findings.write.mode("overwrite").parquet(f"{uri}/{_FINDINGS}")
+    lines = found.findings.sparkSession.createDataFrame([(text,)], "text STRING").coalesce(1)
+    lines.write.mode("overwrite").text(f"{uri}/{_TEXT}")
 
 
 def _records(

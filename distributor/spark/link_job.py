@@ -35,7 +35,7 @@ from topology.copyflags import bit, mask
 from topology.model import INTERNAL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -49,6 +49,9 @@ log = logging.getLogger(__name__)
 RECORDS_PER_TRIGGER = 2_000_000
 """What a micro-batch copies at most: some seconds' work, so that progress shows and a failure
 repeats little."""
+
+_NONE = "(?!)"
+"""Matches nothing."""
 
 BACKOFF_S_MAX = 30.0
 
@@ -85,6 +88,7 @@ class LinkJob:
         self._spark = spark
         self._topology = topology
         self._link = link
+        self._pattern = pattern_of(topology, link.span)
         self._directory = directory
         self._available_now = available_now
         self._backoff_s_max = backoff_s_max
@@ -179,20 +183,22 @@ class LinkJob:
         shutil.rmtree(self._checkpoint, ignore_errors=True)
         source = self._topology.cluster(self._link.source)
         target = self._topology.cluster(self.target)
-        level = self._link.level
+        level, epoch = self._link.level, self._topology.levels.epoch
         rows = (
             self._spark.readStream.format("dafka-batches")
             .options(**endpoints(source, self._directory))
-            .option("subscribePattern", pattern_of(self._topology))
+            .option("subscribePattern", self._pattern)
             .option("startingOffsets", offsets_text(self._starts))
             .option("maxOffsetsPerTrigger", RECORDS_PER_TRIGGER)
             .option("minPartitions", self._spark.sparkContext.defaultParallelism)
             .load()
-            .where(f"(copy_flags & {mask(level)}L) = 0")
+            # As `in_epoch` has it: flags of another epoch say that it was copied, and no more.
+            .where(f"copy_flags = 0 OR epoch = {epoch} AND (copy_flags & {mask(level)}L) = 0")
             .selectExpr(
                 *("topic", "partition", "offset", "records"),
                 f"copy_flags | {bit(level)}L AS copy_flags",
                 f"IF(origin = 0, {source.id}, origin) AS origin",
+                f"{epoch} AS epoch",
                 "content",
             )
         )
@@ -264,7 +270,7 @@ class LinkJob:
             return asked.there(self._topics(), every=every)
 
     def _topics(self) -> TopicSelection:
-        return TopicSelection(pattern=pattern_of(self._topology))
+        return TopicSelection(pattern=self._pattern)
 
 
 def _behind_holes(
@@ -281,12 +287,25 @@ def _behind_holes(
     }
 
 
-def pattern_of(topology: Topology) -> str:
-    """Return the topics that are copied as one regular expression."""
-    included = "|".join(map(fnmatch.translate, topology.topics.include)) or "(?!)"
+def pattern_of(topology: Topology, span: Collection[str] = ()) -> str:
+    """Return the topics that are copied as one regular expression.
+
+    Args:
+        topology: Where they are placed.
+        span: Only those that are on exactly these clusters; empty for all topics.
+    """
+    included = "|".join(map(fnmatch.translate, topology.topics.include)) or _NONE
     # Never a topic of the cluster itself, as `Topics.wants` has it.
     excluded = "|".join(map(fnmatch.translate, (f"{INTERNAL}*", *topology.topics.exclude)))
-    return f"(?!{excluded})(?:{included})"
+    copied = f"(?!{excluded})(?:{included})"
+    if not span:
+        return copied
+    placed = "" if len(span) == len(topology.clusters) else _NONE
+    for rule in reversed(topology.placement):  # the first that matches counts
+        here = "" if {*rule.clusters} == {*span} else _NONE
+        matches = fnmatch.translate(rule.topics)
+        placed = f"(?:(?={matches}){here}|(?!{matches}){placed})"
+    return placed + copied
 
 
 def offsets_text(starts: dict[Partition, int]) -> str:

@@ -8,9 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
-import pyspark
 import pytest
 
 from dafka.errors import MisuseError
@@ -19,6 +17,7 @@ from dafka.process import metrics
 from dafka.query.client import StoreClient
 from dafka.records.header import checked_fields
 from dafka.spark.session import ensure_java
+from distributor.testing.standalone import Standalone
 from tests.dafka.spark.conftest import SparkCluster
 from tests.support.spark_sink_job import text_of
 
@@ -108,45 +107,11 @@ def has_begun(cluster):
         return bool(client.ranges("t"))
 
 
-@pytest.fixture
-def standalone(free_ports, tmp_path, until):
-    """A cluster of two workers on two hosts: Spark begins no second attempt on the same one."""
-    port = free_ports(1)
-    master = f"spark://127.0.0.1:{port}"
-    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    with ExitStack() as started:
-
-        def run(role, name, *words):
-            with (tmp_path / f"{name}.log").open("w") as log:
-                process = subprocess.Popen(
-                    [spark_class, f"org.apache.spark.deploy.{role}", "--webui-port", "0", *words],
-                    env=os.environ | {"SPARK_WORKER_DIR": str(tmp_path / name)},
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            started.callback(stop, process)
-
-        ensure_java()
-        run("master.Master", "master", "--host", "127.0.0.1", "--port", str(port))
-        for number in (1, 2):
-            host = f"127.0.0.{number}"
-            words = ("--host", host, "--cores", "2", "--memory", "1g", master)
-            run("worker.Worker", f"worker-{number}", *words)
-        told = tmp_path / "master.log"
-        until(lambda: told.read_text().count("Registering worker") == 2)
-        yield master
-
-
-def stop(process):
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
-
-
-def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, standalone):
+def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, free_ports, tmp_path):
     """Spark runs a second attempt of the task that rests half way, beside the first."""
     path = {"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path)}
-    assert end(start(standalone, conf=SPECULATION | path, slow_s=60.0)) == ""
+    with Standalone(tmp_path, free_ports(1), cores=2) as standalone:
+        assert end(start(standalone.master, conf=SPECULATION | path, slow_s=60.0)) == ""
     assert staged_rows(cluster) > ROWS, "both had written"
     assert cluster.values() == numbers()
 

@@ -1,1 +1,1 @@
-"""Two jobs to begin from; `make demo KEEP=1` publishes the flights they read."""
+"""Jobs to begin from; `make demo KEEP=1` publishes the flights and the weather they read."""

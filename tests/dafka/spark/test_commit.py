@@ -293,6 +293,34 @@ def numbers_of(last):
     return [b"%d" % number for number in range(last + 1)]
 
 
+@pytest.mark.parametrize(
+    ("stores", "min_acks", "away", "goes_on"),
+    [
+        *((2, 1, 0, True), (2, 1, 1, False), (2, 2, 0, True), (2, 2, 1, False)),
+        *((3, 1, 1, True), (3, 2, 1, True), (3, 3, 1, False), (3, 1, 2, False)),
+    ],
+)
+def test_what_a_query_needs_is_a_majority_and_its_acknowledgements(
+    many, monkeypatch, stores, min_acks, away, goes_on
+):
+    """As docs/spark.md says it: so many stores have what is done, and nothing is done by halves."""
+    cluster, options = many(stores)
+    options = replace(options, min_acks=min_acks, silence_s=3.0)
+    for number in range(away):
+        cluster.stores[number].close()
+    if goes_on:
+        committed(options, [b"0"])
+    else:
+        monkeypatch.setattr(placing_module, "Register", hasty)
+        with pytest.raises((QueryError, NotStoredError)):
+            committed(options, [b"0"])
+    held = [cluster.records_of(number) for number in range(away, stores)]
+    if goes_on:
+        assert held.count([b"0"]) >= min_acks
+    else:
+        assert not any(held)
+
+
 def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatch):
     cluster, options = many(2)
     assert options.min_acks == 1

@@ -85,6 +85,7 @@ def test_a_row_may_be_a_batch_cut_where_the_range_ends(port):
         (b"caf\xe9", 0, 1),
     ]
     assert [(row["copy_flags"], row["origin"]) for row in rows] == [(-1, 3), (0, 0), (0, 0)]
+    assert [row["epoch"] for row in rows] == [0, 0, 0]
     batch = Batch(ORDERS, 1, 2, rows[0]["content"])
     assert [record.value for record in records_of(batch)] == [b"1", b"2"]
 

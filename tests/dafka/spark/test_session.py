@@ -3,14 +3,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
-import pyspark
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.spark.session import ensure_java, open_session, shimmed
+from dafka.spark.session import ensure_java, open_session, program, shimmed
 
 ZONE = "spark.sql.session.timeZone"
 
@@ -76,16 +74,16 @@ def test_there_is_one_session_and_settings_reach_it(spark):
 @pytest.mark.parametrize(("said", "zone"), [((), "UTC"), (("--conf", f"{ZONE}=CET"), "CET")])
 def test_what_is_said_to_spark_submit_counts(spark, tmp_path, said, zone):
     """As the README's jobs are given to a cluster: their own master is for trying them."""
-    program = tmp_path / "job.py"
-    program.write_text(
+    job = tmp_path / "job.py"
+    job.write_text(
         "from dafka.spark.session import open_session\n"
         "spark = open_session('local[2]', 'job', {'spark.sql.shuffle.partitions': '3'})\n"
         "names = 'spark.master', 'spark.sql.session.timeZone', 'spark.sql.shuffle.partitions'\n"
         "told = [spark.conf.get(name) for name in names]\n"
         "print('told', *told, spark.sparkContext.defaultParallelism)\n"
     )
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    words = [submit, "--master", "local[5]", *said, program]
+    submit = program("spark-submit")
+    words = [submit, "--master", "local[5]", *said, job]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=300, check=True, env=environment

@@ -13,6 +13,7 @@ from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Header, Partition, range_of, slot_of
 from dafka.query.client import StoreClient
+from dafka.records.envelope import unpack
 from dafka.spark import register
 from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options, source_options
@@ -373,9 +374,9 @@ def test_names_stay_and_what_is_there_is_not_there_twice(cluster, copy_options, 
     assert [record.value for record in held[OTHER]] == [b"a"]
 
 
-def test_flags_and_origin_are_the_columns(cluster, copy_options, source):
+def test_flags_origin_and_epoch_are_the_columns(cluster, copy_options, source):
     rows = tables(source, Range(ORDERS, 0, 4))
-    for name, value in (("copy_flags", -(2**63)), ("origin", 7)):
+    for name, value in (("copy_flags", -(2**63)), ("origin", 7), ("epoch", 9)):
         index = rows[0].schema.get_field_index(name)
         column = rows[0].column(index)
         changed = [value] * len(column)
@@ -384,6 +385,8 @@ def test_flags_and_origin_are_the_columns(cluster, copy_options, source):
     assert {(record.copy_flags, record.origin) for record in cluster.records()[ORDERS]} == {
         (2**63, 7)
     }
+    with StoreClient(cluster.query) as client:
+        assert {unpack(one.content).epoch for one in client.scan(ORDERS, 0, 4)} == {9}
 
 
 def type_of(column, values):

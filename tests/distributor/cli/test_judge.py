@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dafka.model import Partition
-from dafka.records.envelope import Envelope
+from dafka.records.envelope import FRESH, Envelope
 from distributor.cli.judge import DIFFERENCES_SHOWN_MAX, verdict_view
 from distributor.cli.main import app
 from distributor.verify.verdict import Difference, Verdict
@@ -147,6 +147,43 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_job(run, pair, tm
     assert code == 2
     assert "cannot write to" in err
     assert "say another --report" in err
+
+
+@pytest.mark.slow
+def test_a_report_where_spark_writes(run, shared_spark, spark, pair, make_batch, tmp_path):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"0"], envelope=Envelope(1, 0b1) if number == 2 else FRESH))
+    report = (tmp_path / "r").as_uri()
+    with pair.running():
+        code, _, _ = run("audit", pair.file, "--report", report)
+    assert code == 0
+    assert spark.read.parquet(f"{report}/findings.parquet").isEmpty()
+    lines = spark.read.text(f"{report}/report.txt").collect()
+    assert "equal: every record is everywhere" in "\n".join(row.value for row in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("report", "reason"),
+    [("nosuch://host/r", 'No FileSystem for scheme "nosuch"'), ("file:///proc/r", "/proc/r")],
+)
+def test_a_report_where_spark_cannot_write_is_refused_first(
+    run, shared_spark, pair, report, reason
+):
+    code, _, err = run("audit", pair.file, "--report", report)
+    assert code == 2
+    assert f"cannot write to '{report}'" in err
+    assert reason in err
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "more", ["levels: {epoch: 1}", 'placement: [{topics: "local", clusters: [c1]}]']
+)
+def test_what_an_audit_does_not_know_is_refused(run, make_pair, more):
+    code, _, err = run("audit", make_pair(more).file)
+    assert code == 2
+    assert "use distributor verify --deep" in err
 
 
 def test_natively_it_is_another_command(run, pair):

@@ -40,6 +40,7 @@ def test_every_command_is_there():
         *COMMANDS,
         "offsets",
         "schemas",
+        "spark",
         "replica",
         "controller",
     ]
@@ -102,7 +103,7 @@ def test_a_command_that_is_misspelt_is_guessed(run):
     assert "Did you mean 'status'?" in error
 
 
-@pytest.mark.parametrize("group", ["offsets", "schemas"])
+@pytest.mark.parametrize("group", ["offsets", "schemas", "spark"])
 def test_commands_of_a_group_have_examples(run, group):
     code, out, _ = run(group, "--help")
     assert code == 0

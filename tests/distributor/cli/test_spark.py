@@ -18,6 +18,7 @@ import topology
 from dafka.model import Partition
 from dafka.query.client import StoreClient
 from dafka.spark.session import ensure_java
+from distributor.testing.standalone import Standalone, signal_all
 from distributor.verify.compare import verify
 
 
@@ -97,71 +98,10 @@ def held(pair):
         return client.health().records
 
 
-class Standalone:
-    """A master and two workers of one core, from the installed pyspark, in their own processes."""
-
-    def __init__(self, directory, port):
-        self.master = f"spark://127.0.0.1:{port}"
-        self._directory = directory
-        self._processes = []
-        environment = {
-            name: value for name, value in os.environ.items() if not name.startswith("PY")
-        }
-        self._environment = {
-            **environment,
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1",
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_NO_DAEMONIZE": "1",
-        }
-        self._run("master.Master", "--port", str(port), "--webui-port", "0")
-        for _ in range(2):
-            resources = ("--cores", "1", "--memory", "1g", "--webui-port", "0")
-            work = ("--work-dir", str(directory / "work"))
-            self._run("worker.Worker", *resources, *work, self.master)
-
-    def _run(self, kind, *words):
-        home = Path(pyspark.__file__).parent
-        with (self._directory / f"{len(self._processes)}.log").open("wb") as log:
-            words = (f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1", *words)
-            self._processes.append(
-                subprocess.Popen(
-                    [home / "bin" / "spark-class", *words],
-                    env=self._environment,
-                    cwd=self._directory,
-                    stdout=log,
-                    stderr=log,
-                )
-            )
-
-    def workers(self):
-        return (self._directory / "0.log").read_text().count("Registering worker")
-
-    def kill_an_executor(self):
-        """kill -9 the first executor of one of our workers; returns whether there was one."""
-        for worker in self._processes[1:]:
-            children = Path(f"/proc/{worker.pid}/task").glob("*/children")
-            for pid in " ".join(path.read_text() for path in children).split():
-                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(int(pid), signal.SIGKILL)
-                    return True
-        return False
-
-    def close(self):
-        for process in reversed(self._processes):
-            process.terminate()
-        for process in self._processes:
-            process.wait(120)
-
-
 @pytest.fixture
-def standalone(tmp_path, free_ports, until):
-    ensure_java()
-    started = Standalone(tmp_path, free_ports(1))
-    try:
-        until(lambda: started.workers() == 2)
-        yield started
-    finally:
-        started.close()
+def standalone(tmp_path, free_ports):
+    with Standalone(tmp_path, free_ports(1)) as running:
+        yield running
 
 
 @pytest.fixture
@@ -195,7 +135,8 @@ def test_a_real_cluster_survives_the_death_of_an_executor(
         command(pair, standalone.master, *settings, env=driver) as job,
     ):
         until(lambda: job.poll() is not None or held(pair) > 0, 240)
-        killed = standalone.kill_an_executor()
+        killed = [pid for worker in (1, 2) for pid in standalone.executors(worker)][:1]
+        signal_all(killed, signal.SIGKILL)
         out, _ = job.communicate(timeout=300)
         assert job.returncode == 0, out
         assert killed, out

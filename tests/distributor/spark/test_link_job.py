@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from dafka.model import Partition
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
-from dafka.records.envelope import Envelope
+from dafka.records.envelope import Envelope, unpack
 from distributor.errors import ProcessError
 from distributor.link.node import LinkNode
 from distributor.spark import link_job, register
@@ -127,6 +127,56 @@ class Running:
 
     def stop(self):
         self.stopped = True
+
+
+def test_flags_of_another_epoch_say_that_a_record_was_copied(make_pair, make_batch, spark):
+    """Level 1 was another branch's then; what nobody has copied yet is, in this epoch."""
+    register(spark)
+    pair = make_pair("levels: {epoch: 2}")
+    pair.fill(
+        1,
+        make_batch([b"0"], partition=COPIED),
+        make_batch([b"1"], 1, COPIED, envelope=Envelope(9, 0b100, 2)),
+        make_batch([b"x"], partition=DONE, envelope=Envelope(9, 0b100, 1)),
+    )
+    with pair.running():
+        (link,) = (link for link in plan(pair.topology).links if link.source == "c1")
+        with closing(LinkJob(spark, pair.topology, link, available_now=True)) as job:
+            finish(job)
+        c2 = pair.topology.cluster("c2")
+        assert flags_at(c2, COPIED) == [(0, 0b001, 1), (1, 0b101, 9)]
+        assert flags_at(c2, DONE) == []
+        with StoreClient(c2.stores[0].query) as client:
+            assert {unpack(one.content).epoch for one in client.scan(COPIED, 0, 2)} == {2}
+
+
+PLACED = """placement:
+  - {topics: "orders.eu.*", clusters: [c1]}
+  - {topics: "orders.*", clusters: [c1, c2]}
+  - {topics: "local.*", clusters: [c2]}
+  - {topics: "*.eu.*", clusters: [c2, c1]}"""
+
+
+def test_each_link_takes_the_topics_that_are_placed_where_it_leads(make_pair):
+    """As the native link does; the first rule that matches counts."""
+    topology = make_pair(PLACED).topology
+    topics = ("orders.eu.x", "orders.us", "local.eu.x", "other.eu.x", "other", "_own", "orders")
+    for span in topology.spans:
+        pattern = re.compile(pattern_of(topology, span))
+        taken = [topic for topic in topics if pattern.fullmatch(topic)]
+        assert taken == [topic for topic in topics if topology.carries(topic, span)]
+
+
+def test_what_is_placed_elsewhere_is_not_copied(make_pair, make_batch, spark):
+    register(spark)
+    pair = make_pair('placement: [{topics: "local", clusters: [c1]}]')
+    pair.fill(1, make_batch([b"0"]), make_batch([b"x"], partition=Partition("local", "AB" * 16)))
+    with pair.running():
+        for link in plan(pair.topology).links:
+            with closing(LinkJob(spark, pair.topology, link, available_now=True)) as job:
+                finish(job)
+        with StoreClient(pair.topology.cluster("c2").stores[0].query) as client:
+            assert set(client.heads()) == {COPIED}
 
 
 def test_another_target_is_served_by_the_rules_of_the_native_link(spark, pair, monkeypatch):

@@ -6,7 +6,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from distributor.spark.examples import command_line
 from distributor.spark.examples import daily as example
+from distributor.spark.examples.command_line import StreamJob
 from distributor.spark.examples.daily import start
 
 pytestmark = [pytest.mark.slow, pytest.mark.net]
@@ -14,8 +16,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 def test_what_is_counted_on_one_cluster_is_read_on_a_third(spark, trio, flights, tmp_path, until):
     for _ in range(2):  # the second time there is nothing new
-        query = start(spark, trio.file, "c2", str(tmp_path / "checkpoint"), available_now=True)
-        query.awaitTermination()
+        job = StreamJob(spark, trio.file, str(tmp_path / "checkpoint"))
+        start(job, "c2").awaitTermination()
     departed = [json.loads(row.value) for row in flights]
     latest = max(datetime.fromisoformat(flight["time_hour"]) for flight in departed)
     # A day is over once flights two days after its end have been seen.
@@ -36,7 +38,7 @@ def test_what_is_counted_on_one_cluster_is_read_on_a_third(spark, trio, flights,
 
 
 def test_the_command(spark, trio, monkeypatch, tmp_path):
-    monkeypatch.setattr(example, "open_session", lambda *_: spark)
+    monkeypatch.setattr(command_line, "open_session", lambda *_: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     words = ["daily", trio.file, "c1", str(tmp_path / "checkpoint"), "--available-now"]
     monkeypatch.setattr("sys.argv", words)
