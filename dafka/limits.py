@@ -85,7 +85,7 @@ several times what stores list."""
 
 SPARK_FORGOTTEN_MAX = 10_000
 """Partitions that no store lists any more of which a stream of Spark remembers where they go on,
-some 55 bytes each, in every one of the hundred offsets that Spark keeps."""
+some 30 bytes each, in every one of the hundred offsets that Spark keeps."""
 
 IDLE_AT_ONCE_MAX = 1_000
 """Partitions that a consumer finds idle in one turn: some milliseconds."""

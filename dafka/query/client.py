@@ -138,21 +138,25 @@ class StoreClient:
             found |= _ranges(self._ask(question, messages.RangesResponse).ranges)
         return found
 
-    def changes(self, since: Mark | None) -> tuple[dict[Partition, range | None], Mark] | None:
+    def changes(
+        self, since: Mark | None, topic: str | None = None
+    ) -> tuple[dict[Partition, range | None], Mark] | None:
         """Return what is kept of every partition that has changed, as `ranges` does, and until now.
 
         Args:
             since: What was returned last; None for a beginning, with nothing in it.
+            topic: Of one topic; a store of before that question tells of all.
 
         Returns:
             None if all may have changed: the store was started anew since then, or too much has.
             Not all of it if more changes while it is told; the rest has changed since, too. Of one
             that is forgotten since it is None.
         """
+        name = None if topic is None else octets_of(topic)
         found: dict[Partition, range | None] = {}
         rows = 0
         while True:
-            page = self._ask(messages.ChangesRequest(since), messages.ChangesResponse)
+            page = self._ask(messages.ChangesRequest(since, name), messages.ChangesResponse)
             if page.unknown:
                 return None
             found |= _ranges(page.ranges)

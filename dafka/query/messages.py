@@ -81,10 +81,12 @@ class ChangesRequest(Struct, frozen=True, array_like=True, tag="changes"):
     """Which partitions have changed since a moment, and what do they hold now?
 
     Attributes:
-        since: A `ChangePage.until`; without one, nothing has changed yet.
+        since: A `ChangesResponse.until`; without one, nothing has changed yet.
+        topic: Of this topic only; a store of before that tells of all.
     """
 
     since: Moment | None = None
+    topic: Name | None = None
 
 
 class ReadRequest(Struct, frozen=True, array_like=True, tag="read"):

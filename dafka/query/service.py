@@ -269,7 +269,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
         case messages.HealthRequest() | messages.CatchUpRequest():
             # Health is only numbers; what a disk lacks matters to ledgers.
             return isinstance(question, messages.HealthRequest) or rights.may_write(LEDGER)
-        case messages.TopicsRequest() | messages.ChangesRequest() | messages.HolesRequest():
+        case messages.TopicsRequest() | messages.HolesRequest():
             return rights.may_read("")
         case messages.SkipRequest():
             return rights.may_mirror(text(question.topic))
@@ -392,6 +392,9 @@ def _changes(
     changed = changes.since(Mark(*question.since))
     if changed is None:
         return messages.ChangesResponse((), changes.now, more=False, unknown=True)
+    if question.topic is not None:
+        name = text(question.topic)
+        changed = [change for change in changed if change[0].topic == name]
     told, more = page(changed, lambda change: _size(change[0]), bounds.page_bytes)
     until = told[-1][1] if more else changes.now
     extents = log.extents()

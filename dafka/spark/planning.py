@@ -2,37 +2,18 @@
 
 How they are dealt depends on its arguments alone: a micro-batch that is planned again after a crash
 is cut into the same tasks.
-
-How far a stream has come: what Spark keeps in its checkpoint.
-
-| field | meaning |
-|---|---|
-| `next` | of every partition, the sequence after the last one read |
-| `forgotten` | the same of those that no store lists any more, the longest unlisted first |
-| `from` | of the partitions that are new in this micro-batch, where they begin |
-| `begun` | whether it has been settled where the stream begins |
-| `deal` | at least so many tasks, at most so many records in each |
-
-Spark's log holds only where micro-batches end. Where the first one began it asks again after a
-crash, and the answer to "latest" would be another one then; so the end carries the beginnings too.
-So it does how a micro-batch was dealt to tasks: one that is repeated under other options must come
-in the same tasks, as sinks may know their rows by them. The initial offset says nothing at all.
-Of what stores have forgotten a bounded number of positions is kept, as a consumer keeps them: where
-one comes back, or another cluster still lists it, the stream neither skips nor repeats any of it.
-Spark compares offsets as text, hence the order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import READ_BYTES_MAX, READ_SPANS_MAX
-from dafka.model import Partition
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
+from dafka.query.listing import Listing
 from dafka.spark.bounds import Bound
 
 if TYPE_CHECKING:
@@ -40,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.cluster import Cluster
-    from dafka.model import Batch
+    from dafka.model import Batch, Partition
     from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.spark.bounds import TopicSelection
@@ -143,167 +124,6 @@ def dealt_whole(ranges: Iterable[Range], records_max: int, tasks_min: int) -> li
     return [tuple(task) for task in tasks]
 
 
-def limited(
-    starts: Mapping[Partition, int], ends: Mapping[Partition, int], records_max: int | None
-) -> dict[Partition, int]:
-    """Return ends of which all ranges together hold at most `records_max` records.
-
-    Each partition gets a share in proportion to what it has, and at least one record, so that none
-    waits for ever behind large ones. Where there are more partitions than records allowed, one of
-    each passes the limit, as in Spark's Kafka source.
-    """
-    sizes = {partition: ends[partition] - starts[partition] for partition in sorted(ends)}
-    total = sum(sizes.values())
-    if records_max is None or total <= records_max:
-        return dict(ends)
-    waiting = {partition: size for partition, size in sizes.items() if size > 0}
-    spare, others = max(0, records_max - len(waiting)), max(1, total - len(waiting))
-    cut = dict(starts)
-    seen = 0
-    for partition, size in waiting.items():
-        # Shares by rounding the running total, so that together they are exactly what there is.
-        before = seen * spare // others
-        seen += size - 1
-        cut[partition] += 1 + seen * spare // others - before
-    return cut
-
-
-Places = dict[str, dict[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a stream has come.
-
-    Attributes:
-        begun: Whether it has been settled where it begins.
-        begins: Where the partitions begin that are new in this micro-batch.
-        nexts: The sequence after the last one read.
-        forgotten: The same of those that no store lists any more, in the order in which that was
-            found.
-        deal: At least so many tasks, and at most so many records in each.
-    """
-
-    begun: bool = False
-    begins: Mapping[Partition, int] = field(default_factory=dict)
-    nexts: Mapping[Partition, int] = field(default_factory=dict)
-    forgotten: Mapping[Partition, int] = field(default_factory=dict)
-    deal: tuple[int, int] = (1, 1)
-
-    def as_json(self) -> dict[str, Any]:
-        """What Spark keeps."""
-        return {
-            "begun": self.begun,
-            "deal": [*self.deal],
-            "forgotten": [[*place, sequence] for place, sequence in self.forgotten.items()],
-            "from": _places(self.begins),
-            "next": _places(self.nexts),
-        }
-
-    @classmethod
-    def of_json(cls, offset: Mapping[str, Any]) -> Progress:
-        """Read what Spark has kept.
-
-        Raises:
-            MisuseError: It was not written by this source.
-        """
-        try:
-            tasks_min, records_per_task = map(int, offset["deal"])
-            forgotten = offset.get("forgotten", ())  # versions before this one kept all in `next`
-            return cls(
-                offset["begun"] is True,
-                _sequences(offset["from"]),
-                _sequences(offset["next"]),
-                {Partition(topic, address): int(at) for topic, address, at in forgotten},
-                (tasks_min, records_per_task),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise MisuseError(f"the checkpoint holds no offset of this source: {offset}") from error
-
-    def after(
-        self, there: Mapping[Partition, range], starting: Bound, records_max: int | None
-    ) -> Progress:
-        """Return how far the next micro-batch shall come: itself if there is nothing to read.
-
-        Args:
-            there: The sequences of every partition that is wanted.
-            starting: Where the stream begins.
-            records_max: At most so many records.
-        """
-        back = {one: at for one, at in self.forgotten.items() if one in there}
-        known = {**self.nexts, **back}
-        new = {
-            partition: self._begin(partition, sequences, starting)
-            for partition, sequences in there.items()
-            if partition not in known
-        }
-        starts = {**known, **new}
-        # A cluster that the stream was moved to may not have all of it yet.
-        ends = {
-            partition: max(start, there[partition].stop if partition in there else 0)
-            for partition, start in starts.items()
-        }
-        cut = limited(starts, ends, records_max)
-        moved = {partition for partition, end in cut.items() if end > starts[partition]}
-        if self.begun and not moved:
-            return self
-        kept = {partition: start for partition, start in new.items() if partition in moved}
-        begins = kept if self.begun else new
-        nexts = {partition: cut[partition] for partition in (*known, *begins)}
-        forgotten = {one: at for one, at in self.forgotten.items() if one not in back}
-        return Progress(True, begins, nexts, forgotten, self.deal)
-
-    def without(self, unlisted: Iterable[Partition], forgotten_max: int) -> Progress:
-        """Return the same after what all stores have forgotten, and this has read to its end.
-
-        Args:
-            unlisted: Which partitions that is.
-            forgotten_max: Of how many the position is kept; of more, the longest forgotten go.
-        """
-        nexts = dict(self.nexts)
-        forgotten = {**self.forgotten, **{one: nexts.pop(one) for one in unlisted}}
-        for one in list(forgotten)[: max(0, len(forgotten) - forgotten_max)]:
-            del forgotten[one]
-        return replace(self, nexts=nexts, forgotten=forgotten)
-
-    def ranges_to(self, end: Progress) -> list[Range]:
-        """What lies between this and `end`, of which nothing else is known.
-
-        Raises:
-            MisuseError: They are not the start and the end of one micro-batch.
-        """
-        ranges: list[Range] = []
-        for partition, stop in sorted(end.nexts.items()):
-            known = self.nexts.get(partition, self.forgotten.get(partition))
-            start = end.begins.get(partition) if known is None else known
-            if start is None:
-                raise MisuseError(f"the checkpoint does not say where {partition} begins")
-            ranges.append(Range(partition, start, stop))
-        return ranges
-
-    def _begin(self, partition: Partition, there: range, starting: Bound) -> int:
-        if not self.begun:
-            return starting.of(partition, there)
-        # What came into being after the stream began is read from its beginning. Whether it matters
-        # that some of that is gone already, reading decides.
-        return max(0, starting.sequences.get(partition, 0))
-
-
-def _places(sequences: Mapping[Partition, int]) -> Places:
-    places: Places = {}
-    for (topic, address), sequence in sorted(sequences.items()):
-        places.setdefault(topic, {})[address] = sequence
-    return places
-
-
-def _sequences(places: Places) -> dict[Partition, int]:
-    return {
-        Partition(topic, address): int(sequence)
-        for topic, sequences in places.items()
-        for address, sequence in sequences.items()
-    }
-
-
 PATIENCE_S = 30.0
 """How long the driver waits for a store to come back: an error there ends the query."""
 
@@ -314,6 +134,13 @@ class DataLossError(QueryError):
     """Records that were to be read are in no store of the cluster any more."""
 
     retriable = False
+
+
+class _Listed(NamedTuple):
+    """What one store has listed."""
+
+    listing: Listing
+    kept: dict[Partition, range]
 
 
 class RangeReader:
@@ -329,6 +156,8 @@ class RangeReader:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._stores = ClusterClient(cluster)
+        self._listings: dict[tuple[str, TopicSelection, str | None], _Listed] = {}
+        """By store, by what was asked for, and by topic where there are names."""
 
     def there(self, topics: TopicSelection, *, every: bool = False) -> dict[Partition, range]:
         """Return the sequences of every partition that is wanted, as the best of the stores has it.
@@ -524,18 +353,33 @@ class RangeReader:
         failure: QueryError | None = None
         # By name where there are names: a key may permit no more than that.
         for name in topics.names or (None,):
-            answers = self._stores.all(partial(_ranges, name))
+            answers = self._stores.all(partial(self._ranges, topics, name))
             failure = answers.failure or failure
             if failure is not None and not answers.given:
                 raise failure
             for ranges in answers.given.values():
                 for partition, kept in ranges.items():
-                    if topics.takes(partition):
-                        known = found.get(partition, kept)
-                        found[partition] = range(
-                            min(known.start, kept.start), max(known.stop, kept.stop)
-                        )
+                    known = found.get(partition, kept)
+                    if known is not kept:
+                        kept = range(min(known.start, kept.start), max(known.stop, kept.stop))
+                    found[partition] = kept
         return found, failure
+
+    def _ranges(
+        self, topics: TopicSelection, name: str | None, store: StoreClient
+    ) -> dict[Partition, range]:
+        """What one store keeps of what is wanted, of one topic where there are names."""
+        place = store.endpoint, topics, name
+        listed = self._listings.setdefault(place, _Listed(Listing(name), {}))
+        news, everything = listed.listing.read(store)
+        if everything:
+            listed.kept.clear()
+        for partition, kept in news.items():
+            if kept is None:
+                listed.kept.pop(partition, None)
+            elif topics.takes(partition):
+                listed.kept[partition] = kept
+        return listed.kept
 
     def _page(self, partition: Partition, at: int, end: int) -> list[Batch]:
         """What the first store that has `at` answers; nothing if all answer and none has it."""
@@ -545,10 +389,6 @@ class RangeReader:
             return batches if batches and batches[0].sequence <= at < batches[0].end else None
 
         return self._stores.first_with(read) or []
-
-
-def _ranges(topic: str | None, store: StoreClient) -> dict[Partition, range]:
-    return store.ranges(topic)
 
 
 def patiently(stores: RangeReader, ask: Callable[[RangeReader], T], clock: Clock = CLOCK) -> T:

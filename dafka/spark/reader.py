@@ -32,7 +32,8 @@ from dafka.errors import MisuseError
 from dafka.limits import SPARK_FORGOTTEN_MAX
 from dafka.process.clock import CLOCK
 from dafka.spark.columns import shown
-from dafka.spark.planning import Progress, Range, RangeReader, patiently
+from dafka.spark.planning import Range, RangeReader, patiently
+from dafka.spark.progress import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -222,6 +223,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planned_s = -inf
         """When the last micro-batch was planned. After a restart nothing is waited for: how long it
         took nobody knows."""
+        self._planned = Progress()
+        """How far the last one goes that was planned."""
         self._last: dict[Partition, range] | None = None
         """What there was when a run over everything available began."""
         self._stores: RangeReader | None = None
@@ -255,17 +258,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         records = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         progress = Progress.of_json(start)
         following = self._patiently(lambda stores: self._after(stores, progress, records))
+        self._planned = progress
         if following is progress or self._waits_for_more(progress, following):
             return start
+        self._planned = following
         self._planned_s = self._clock.seconds()
         deal = (self._options.tasks_min, self._options.records_per_task)
         return replace(following, deal=deal).as_json()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """How far the stream could go, for Spark's progress reports."""
+        """How far the stream is behind, in records, for Spark's progress reports."""
         there = self._patiently(self._there)
-        nexts = {partition: kept.stop for partition, kept in there.items()}
-        return Progress(True, {}, nexts).as_json()
+        following = self._planned.after(there, self._options.starting, None)
+        behind = sum(one.records for one in self._planned.ranges_to(following))
+        return {"behind": behind, "partitions": len(there)}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """From here on nothing that comes later is read."""
@@ -273,7 +279,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Deal a micro-batch to tasks; the same ones when it is planned again."""
-        until = Progress.of_json(end)
+        until = self._planned = Progress.of_json(end)
         ranges = Progress.of_json(start).ranges_to(until)
         tasks_min, records_per_task = until.deal
         dealing = replace(self._options, tasks_min=tasks_min, records_per_task=records_per_task)

@@ -7,11 +7,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import QueryError, RefusedError
+from dafka.errors import QueryError
 from dafka.model import WHOLE
 from dafka.process.clock import CLOCK
 from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
+from dafka.query.listing import Listing
 from dafka.transport.request import QueryClient
 from distributor.link.events import HeadsRead, HeadsUnread
 from distributor.verify.divergence import Witness
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition, PartitionShare
     from dafka.query.client import StoreClient
-    from dafka.storage.log import Mark
     from dafka.transport.request import ConnectClient
     from topology.model import ClusterSpec
 
@@ -33,7 +33,7 @@ class StoreView:
 
     def __init__(self, wants: Callable[[str], bool], share: PartitionShare = WHOLE) -> None:
         self._wants, self._share = wants, share
-        self._until: Mark | None = None
+        self._listing = Listing()
         self.heads: dict[Partition, int] = {}
         """The last sequence of each partition."""
         self.begins: dict[Partition, int] = {}
@@ -50,19 +50,11 @@ class StoreView:
         Raises:
             QueryError: The store does not answer.
         """
-        if self._until is not None:
-            changed = _changed(client, self._until)
-            if changed is not None:
-                ranges, self._until = changed
-                self._take(ranges)
-                return
-        # Before the list: what changes meanwhile is told again.
-        beginning = _changed(client, None)
-        ranges = client.ranges()
-        # All there: of what it had said before only the names are left.
-        self._until = None if beginning is None else beginning[1]
-        self.unlisted = dict.fromkeys([*self.unlisted, *self.heads])
-        self.heads, self.begins, self.empty = {}, {}, set()
+        ranges, everything = self._listing.read(client)
+        if everything:
+            # Of what it had said before only the names are left.
+            self.unlisted = dict.fromkeys([*self.unlisted, *self.heads])
+            self.heads, self.begins, self.empty = {}, {}, set()
         self._take(ranges)
 
     def name(
@@ -370,13 +362,3 @@ def _ended(holdings: Holdings) -> dict[Partition, int]:
     """Where those ended that were asked about by name."""
     unlisted = holdings.said.unlisted.items()
     return {one: head for one, head in unlisted if head is not None and head >= 0}
-
-
-def _changed(
-    client: StoreClient, since: Mark | None
-) -> tuple[Mapping[Partition, range | None], Mark] | None:
-    """What has changed; None if the store cannot say, being of before there was that question."""
-    try:
-        return client.changes(since)
-    except RefusedError:
-        return None

@@ -25,7 +25,8 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.process.clock import now_ms
 from dafka.spark.bounds import TopicSelection
-from dafka.spark.planning import Progress, RangeReader
+from dafka.spark.planning import RangeReader
+from dafka.spark.progress import Progress
 from distributor.errors import ProcessError
 from distributor.link.target import Drain, Drained, Probed, TargetMachine, TargetSettings
 from distributor.spark.source import endpoints

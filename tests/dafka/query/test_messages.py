@@ -33,7 +33,7 @@ questions = st.one_of(
     st.builds(messages.TopicsRequest, st.none() | names),
     st.builds(messages.PartitionsRequest, st.none() | names, st.none() | places),
     st.builds(messages.RangesRequest, st.none() | names, st.none() | places),
-    st.builds(messages.ChangesRequest, st.none() | moments),
+    st.builds(messages.ChangesRequest, st.none() | moments, st.none() | names),
     st.builds(messages.FindRequest, names, names, sequences),
     st.builds(messages.ReadRequest, names, names, sequences, counts, counts),
     st.builds(messages.DigestRequest, names, names, sequences, counts, st.booleans()),

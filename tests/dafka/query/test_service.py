@@ -166,6 +166,8 @@ def test_changes(log):
     found = asked(since, log)
     assert found.ranges == ((b"b", b"2", 0, 8), (b"a", b"9", 1, 1))
     assert asked(messages.ChangesRequest(found.until), log).ranges == ()
+    of_one = asked(messages.ChangesRequest(beginning.until, b"b"), log)
+    assert (of_one.ranges, of_one.until) == (((b"b", b"2", 0, 8),), found.until)
     unknown = asked(messages.ChangesRequest(("another opening", 1)), log)
     assert unknown == messages.ChangesResponse((), found.until, more=False, unknown=True)
 
@@ -486,6 +488,8 @@ def test_any_bytes_are_answered(octets):
         (messages.PartitionsRequest(), False, False),
         (messages.RangesRequest(b""), False, False),
         (messages.ChangesRequest(), False, False),
+        (messages.ChangesRequest(topic=b"a"), False, False),
+        (messages.ChangesRequest(topic=b"b"), True, False),
         (messages.NamedRangesRequest(((b"b", b"1"), (b"b", b"2"))), True, False),
         (messages.NamedRangesRequest(((b"b", b"1"), (b"a", b"1"))), False, False),
         (messages.PartitionsRequest(b"b"), True, False),

@@ -307,7 +307,20 @@ def test_micro_batches_follow_each_other(stream_port, make_batch):
     stream_port.log.append([make_batch([b"3"], 3)])
     second = travelled(stream.latestOffset(first, EVERYTHING))
     assert values(stream, first, second) == [b"3"]
-    assert travelled(stream.reportLatestOffset())["next"] == second["next"]
+    assert travelled(stream.reportLatestOffset()) == {"behind": 0, "partitions": 1}
+
+
+def test_a_report_says_how_many_records_the_stream_is_behind(stream_port, make_batch):
+    stream = stream_of(stream_port, maxOffsetsPerTrigger="2")
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, stream.getDefaultReadLimit())
+    assert stream.reportLatestOffset()["behind"] == 1
+    stream_port.log.append([make_batch([b"new"], 0, Partition("orders", "CD" * 16))])
+    assert stream.reportLatestOffset() == {"behind": 2, "partitions": 2}
+    again = stream_of(stream_port)
+    assert again.reportLatestOffset()["behind"] == 4, "nothing is planned yet"
+    again.partitions(start, first)
+    assert again.reportLatestOffset()["behind"] == 2, "what a crash left is planned again"
 
 
 def test_a_time_is_where_the_stream_begins_not_where_it_goes_on(serve, make_batch):

@@ -20,7 +20,7 @@ class Silent:
     def __init__(self):
         self.whole = 0
 
-    def changes(self, since):
+    def changes(self, since, topic=None):
         raise QueryError("silent")
 
     ranges = changes
@@ -39,7 +39,7 @@ class Answering(Silent):
         self.log.append(batches)
         self.named = []
 
-    def changes(self, since):
+    def changes(self, since, topic=None):
         if since is None:
             return {}, self.log.changes.now
         changed = self.log.changes.since(since)
@@ -49,7 +49,7 @@ class Answering(Silent):
         ranges = {place: self.kept(place) if place in listed else None for place, _ in changed}
         return ranges, self.log.changes.now
 
-    def ranges(self):
+    def ranges(self, topic=None):
         self.whole += 1
         return {place: self.kept(place) for place in self.log.extents()}
 
@@ -69,7 +69,7 @@ class Answering(Silent):
 class Older(Answering):
     """A store of before there were changes to ask for."""
 
-    def changes(self, since):
+    def changes(self, since, topic=None):
         raise RefusedError("query message")
 
 
@@ -237,7 +237,7 @@ def test_who_gives_no_sign_of_life_is_not_asked_what_it_holds(survey):
     asked = []
 
     class Frozen(Silent):
-        def changes(self, since):
+        def changes(self, since, topic=None):
             asked.append(since)  # which may take ten seconds
             raise QueryError("silent")
 
