@@ -16,22 +16,20 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
+from benchmarks.flights import batches_of, filled
 from benchmarks.harness import Results, Worker, free_ports, rate, scratch, until_told
-from dafka.model import Batch, Partition
 from dafka.process.web import WebServer, bind
-from dafka.records.batch import BatchBuilder, enclosed
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
 from dafka.spark.columns import TYPES, all_columns, record_batch
 from dafka.spark.confluent import from_confluent_avro, to_confluent_avro
 from dafka.spark.options import source_options
-from dafka.spark.parsing import parsed
+from dafka.spark.parsing import Page
 from dafka.spark.planning import Range
 from dafka.spark.reader import BatchReader
 from dafka.spark.rows import RecordRows
 from dafka.spark.session import open_session
-from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.spark import register
 from distributor.spark.link_job import LinkJob
 from topology import load, plan
@@ -45,10 +43,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 MADE_UP = "Spark, rows made up in Arrow"
-READ = "Spark batch read, 100 B"
+READ = "Spark batch read, flights of 91 B"
 
 PARTITIONS = 4
-BATCH_RECORDS = 1_000
 MICRO_BATCH = 1_000_000
 TASK_RECORDS = 100_000
 _SMALL_MICRO_BATCHES = 20
@@ -81,33 +78,11 @@ class _MadeUpReader(DataSourceReader):
 
     def read(self, _partition: InputPartition) -> Iterator[pa.RecordBatch]:
         columns = [name for name in TYPES if name != "headers"]
-        partition, batches = _partition_batches(0, 10 * BATCH_RECORDS, 100)
-        table = record_batch(
-            parsed(batches), [Range(partition, 0, 10 * BATCH_RECORDS)] * len(batches), columns
-        )
+        batches = batches_of(0, 10_000)
+        wanted = Range(batches[0].partition, 0, 10_000)
+        table = record_batch(Page(batches), [wanted] * len(batches), columns)
         for _ in range(self._rows // PARTITIONS // table.num_rows):
             yield table
-
-
-def _partition_batches(number: int, records: int, size: int) -> tuple[Partition, list[Batch]]:
-    """A partition's batches; they share their octets but for the place."""
-    count = min(records, BATCH_RECORDS)
-    builder = BatchBuilder(1 << 24)
-    builder.extend(1_700_000_000_000, [bytes(size)] * count, 0)
-    built = builder.build()
-    partition = Partition("bench", f"{number:032X}")
-    return partition, [
-        Batch(partition, first, count, enclosed(built, first)) for first in range(0, records, count)
-    ]
-
-
-def _filled(directory: Path, records: int, partitions: int = PARTITIONS) -> None:
-    log = LmdbLog(directory, durability=Durability.OS)
-    for number in range(partitions):
-        _, batches = _partition_batches(number, records // partitions, 100)
-        for first in range(0, len(batches), 100):
-            log.append(batches[first : first + 100])
-    log.close()
 
 
 def _serve(pipe: Connection, tower: str, query: str, data: str) -> None:
@@ -260,7 +235,7 @@ def _schemas(pipe: Connection, records: int) -> None:
 def _task_us(partitions: int) -> float:
     """What a task spends on a row of so many partitions, in microseconds of CPU."""
     with scratch() as data, ExitStack() as stack:
-        _filled(Path(data), TASK_RECORDS, partitions)
+        filled(Path(data), TASK_RECORDS, partitions)
         first = free_ports(3)
         query = f"tcp://127.0.0.1:{first + 2}"
         server = Worker(_serve, f"tcp://127.0.0.1:{first}", query, str(data))
@@ -290,7 +265,7 @@ def spark(results: Results, records: int) -> None:
     records = records // MICRO_BATCH * MICRO_BATCH or MICRO_BATCH
     with scratch() as data, ExitStack() as stack:
         lines = ["version: 1", "name: bench", "tree: {level: 1, children: [c1, c2]}", "clusters:"]
-        _filled(Path(data) / "c1", records)
+        filled(Path(data) / "c1", records, PARTITIONS)
         for number in (1, 2):
             first = free_ports(3)
             tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
@@ -311,8 +286,8 @@ def spark(results: Results, records: int) -> None:
         streamed, overhead_ms, copied, copied_warm = _measured(_two_cores, file, records)
         results.add("Spark stream, 1 M rows a micro-batch", "rows/s", streamed)
         results.add("Spark micro-batch of 20 rows", "ms", overhead_ms)
-        results.add("Spark link, 100 B", "records/s", copied_warm)
-        results.add("Spark link, 100 B, with the start of its workers", "records/s", copied)
+        results.add("Spark link, flights of 91 B", "records/s", copied_warm)
+        results.add("Spark link, with the start of its workers", "records/s", copied)
     for partitions in (10, 1_000, 10_000):
         name = f"Spark task, {TASK_RECORDS:,} records of {partitions:,} partitions"
         results.add(name, "us CPU/row", _task_us(partitions))

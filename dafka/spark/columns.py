@@ -139,7 +139,7 @@ def record_batch(page: Page, wanted: Sequence[Range], columns: Sequence[str]) ->
         wanted: For each of its batches, the range it was read for.
         columns: Which.
     """
-    rows, keep = slice(0, len(page.sequence)), None
+    rows, keep = slice(0, len(page)), None
     if wanted[0] == wanted[-1]:
         begin, end = np.searchsorted(page.sequence, wanted[0][1:])
         rows = slice(int(begin), max(int(begin), int(end)))
@@ -162,7 +162,7 @@ def shown(name: str) -> str:
 def _named(names: Sequence[str], page: Page, rows: slice) -> pa.Array:
     """Of each record the name that its batch has."""
     if names[0] == names[-1] and len(set(names)) == 1:
-        return pa.repeat(pa.scalar(shown(names[0])), len(page.sequence[rows]))
+        return pa.repeat(pa.scalar(shown(names[0])), rows.stop - rows.start)
     return pa.array(list(map(shown, names))).take(pa.array(page.batch[rows]))
 
 
@@ -194,7 +194,7 @@ _COLUMNS: dict[str, Callable[[Page, Sequence[Partition], slice], pa.Array]] = {
     "partition": lambda page, of, rows: _named([one.address for one in of], page, rows),
     "offset": lambda page, _, rows: pa.array(page.sequence[rows]),
     "timestamp": lambda page, _, rows: _timestamps(page, rows),
-    "timestampType": lambda page, _, rows: pa.array(page.timestamp_type[rows]),
+    "timestampType": lambda page, _, rows: pa.array(page.timestamp_type[rows].astype(np.int32)),
     "headers": lambda page, _, rows: _headers(page, rows),
     "copy_flags": lambda page, _, rows: pa.array(page.copy_flags[rows].view(np.int64)),
     "origin": lambda page, _, rows: pa.array(page.origin[rows].astype(np.int32)),

@@ -8,6 +8,7 @@ of one size. Everything else is read for all records at once. Source: KIP-98, "M
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from dafka.errors import RecordError
 from dafka.limits import EXPANDED_BYTES_MAX
-from dafka.records.batch import RECORDS_FROM, BatchHeader, checked_header, plain
+from dafka.records.batch import RECORDS_FROM, checked_header, plain
 from dafka.records.envelope import FRESH, unpack
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dafka.model import Batch
+    from dafka.records.batch import BatchHeader
+    from dafka.records.envelope import Envelope
 
     Integers = NDArray[np.int64]
     Octets = NDArray[np.uint8]
@@ -35,8 +38,8 @@ _ALIKE = 8
 """Records of one size after which more of them are looked for at once: a look costs as much as
 stepping over some dozens."""
 
-_FEW = 64
-"""Of a batch with no more records each is stepped over."""
+_MANY = 100
+"""From so many batches on one step in all of them is cheaper than one after the other."""
 
 
 class Spans(NamedTuple):
@@ -60,67 +63,134 @@ class Headers(NamedTuple):
     values: Spans
 
 
-class Page(NamedTuple):
-    """The records of some batches, as arrays with an element for each.
+class Page:
+    """The records of some batches, of one partition or several, as arrays with an element for each.
 
-    Attributes:
-        batch: The number of its batch, for each record.
-        octets: The batches, expanded, one after the other; spans point into it.
-        sequence: Of each record, and so on for the others.
-        timestamp_ms: Milliseconds since 1970.
-        timestamp_type: 0 for the producer's time, 1 for that of its appending.
-        key: Where the keys are.
-        value: Where the values are.
-        headers: Of all the records.
-        copy_flags: From the envelope of its batch.
-        origin: From the envelope of its batch.
-    """
+    A field is read when it is first asked for, and what stands before it in a record: what nobody
+    asks for costs nothing, and is not found damaged.
 
-    batch: Integers
-    octets: bytes
-    sequence: Integers
-    timestamp_ms: Integers
-    timestamp_type: Integers
-    key: Spans
-    value: Spans
-    headers: Headers
-    copy_flags: NDArray[np.uint64]
-    origin: Integers
-
-
-def parsed(batches: Sequence[Batch]) -> Page:
-    """Read batches, of one partition or several; their checksums are verified.
+    Args:
+        batches: Their checksums are verified.
 
     Raises:
-        RecordError: A batch is damaged, its records are not what its header says, or together the
-            compressed ones stand for more than `EXPANDED_BYTES_MAX`.
+        RecordError: A batch is damaged, or together the compressed ones stand for more than
+            `EXPANDED_BYTES_MAX`. A field raises it where records are not what their batch says.
     """
-    headers, contents, room = [], [], EXPANDED_BYTES_MAX
-    for batch in batches:
-        headers.append(checked_header(batch.content, batch.sequence))
-        contents.append(plain(batch.content, room))
-        if contents[-1] is not batch.content:
-            room -= len(contents[-1])
-    octets = b"".join(contents)
-    data = np.frombuffer(octets, np.uint8)
-    starts: list[Integers] = []
-    stepped: list[int] = []
-    base = 0
-    for batch, header, content in zip(batches, headers, contents, strict=True):
-        end = base + len(content)
-        begins: Integers | list[int]
-        if batch.count <= _FEW:  # an array for each of many small batches is dear
-            begins = _stepped(octets, base + RECORDS_FROM, end)
-            stepped += begins
-        else:
-            begins = _beginnings(octets, data, base + RECORDS_FROM, end)
-            starts += (np.array(stepped, np.int64), begins)
-            stepped = []
-        if not header.records == batch.count == len(begins):
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._batches = batches
+        self._batch_headers: list[BatchHeader] = []
+        contents, room = [], EXPANDED_BYTES_MAX
+        for batch in batches:
+            header = checked_header(batch.content, batch.sequence)
+            if header.records != batch.count:
+                raise RecordError("batch records")
+            self._batch_headers.append(header)
+            contents.append(plain(batch.content, room))
+            if contents[-1] is not batch.content:
+                room -= len(contents[-1])
+        self.octets = b"".join(contents)
+        """The batches, expanded, one after the other; spans point into it."""
+        self._data = np.frombuffer(self.octets, np.uint8)
+        self._sizes = np.array([len(content) for content in contents], np.int64)
+        self._counts = np.array([batch.count for batch in batches], np.int64)
+
+    def __len__(self) -> int:
+        """How many records there are."""
+        return int(self._counts.sum())
+
+    @cached_property
+    def batch(self) -> Integers:
+        """Of each record the number of its batch."""
+        return np.repeat(np.arange(len(self._batches)), self._counts)
+
+    @cached_property
+    def sequence(self) -> Integers:
+        """Of each record, and so on for the others."""
+        first = np.array([batch.sequence for batch in self._batches], np.int64)
+        return first[self.batch] + self._within
+
+    @cached_property
+    def timestamp_ms(self) -> Integers:
+        """Milliseconds since 1970: the producer's, or where the batch says so of its appending."""
+        headers = self._batch_headers
+        base = [
+            one.max_timestamp_ms if one.log_append_time else one.first_timestamp_ms
+            for one in headers
+        ]
+        own = np.array([not one.log_append_time for one in headers])
+        stamps: Integers = np.array(base, np.int64)[self.batch] + self._times[0] * own[self.batch]
+        return stamps
+
+    @cached_property
+    def timestamp_type(self) -> Integers:
+        """0 for the producer's time, 1 for that of its appending."""
+        types = [int(header.log_append_time) for header in self._batch_headers]
+        return np.array(types, np.int64)[self.batch]
+
+    @property
+    def key(self) -> Spans:
+        """Where the keys are."""
+        return self._keys[0]
+
+    @property
+    def value(self) -> Spans:
+        """Where the values are."""
+        return self._values[0]
+
+    @cached_property
+    def headers(self) -> Headers:
+        """Of all the records."""
+        _, _, ends = self._times
+        _, at = self._values
+        counts, at = varints(self._data, at, ends)
+        return _headers(self.octets, self._data, at, counts, ends)
+
+    @cached_property
+    def copy_flags(self) -> NDArray[np.uint64]:
+        """From the envelope of its batch."""
+        return np.array([one.copy_flags for one in self._envelopes], np.uint64)[self.batch]
+
+    @cached_property
+    def origin(self) -> Integers:
+        """From the envelope of its batch."""
+        return np.array([one.origin for one in self._envelopes], np.int64)[self.batch]
+
+    @cached_property
+    def _envelopes(self) -> list[Envelope]:
+        return [unpack(batch.content) or FRESH for batch in self._batches]
+
+    @cached_property
+    def _within(self) -> Integers:
+        """Of each record its place in its batch."""
+        firsts = np.cumsum(self._counts) - self._counts
+        return np.arange(len(self)) - firsts[self.batch]
+
+    @cached_property
+    def _times(self) -> tuple[Integers, Integers, Integers]:
+        """Milliseconds behind the first of the batch, the places behind that, and the ends."""
+        begins = _beginnings(self.octets, self._data, self._sizes, self._counts)
+        length, at = varints(self._data, begins, np.full(len(self), len(self.octets)))
+        ends = at + length
+        if (ends > len(self.octets)).any():
             raise RecordError("batch records")
-        base = end
-    starts.append(np.array(stepped, np.int64))
-    return _fields(octets, data, np.concatenate(starts), batches, headers)
+        # One octet of attributes stands before, of which none is defined.
+        return *varints(self._data, at + 1, ends), ends
+
+    @cached_property
+    def _keys(self) -> tuple[Spans, Integers]:
+        """Keys, and the places behind them; that each record has its place is seen on the way."""
+        _, at, ends = self._times
+        offset, at = varints(self._data, at, ends)
+        if (offset != self._within).any():
+            raise RecordError("batch records")
+        return _span(self._data, at, ends)
+
+    @cached_property
+    def _values(self) -> tuple[Spans, Integers]:
+        """Values, and the places behind them."""
+        _, at = self._keys
+        return _span(self._data, at, self._times[2])
 
 
 def stretches(octets: bytes, spans: Spans) -> pa.Array:
@@ -167,62 +237,61 @@ def _headers(
     return Headers(firsts, names, values)
 
 
-def _fields(
-    octets: bytes,
-    data: Octets,
-    begins: Integers,
-    batches: Sequence[Batch],
-    headers: Sequence[BatchHeader],
-) -> Page:
-    counts = np.array([batch.count for batch in batches])
-    envelopes = [unpack(batch.content) or FRESH for batch in batches]
-    number = np.repeat(np.arange(len(batches)), counts)
-    within = np.arange(len(begins)) - np.repeat(np.cumsum(counts) - counts, counts)
-    record_end = np.full(len(begins), len(octets))
-    length, at = varints(data, begins, record_end)
-    record_end = at + length
-    if (record_end > len(octets)).any():
+def _beginnings(octets: bytes, data: Octets, sizes: Integers, counts: Integers) -> Integers:
+    """Where each record begins.
+
+    Of many batches it is looked for in all of them at once, one record of each after the other.
+
+    Args:
+        octets: The batches, one after the other.
+        data: The same.
+        sizes: Of each in octets.
+        counts: Of each in records.
+    """
+    ends = np.cumsum(sizes)
+    at = ends - sizes + RECORDS_FROM
+    places = np.cumsum(counts) - counts
+    begins = np.empty(int(counts.sum()), np.int64)
+    left, step = np.arange(len(sizes)), 0
+    while len(left) >= _MANY:
+        begins[places[left] + step] = at[left]
+        at[left] = _following(data, at[left], ends[left])
+        step += 1
+        left = left[counts[left] > step]
+    for number in left.tolist():
+        found = _stepped(octets, data, int(at[number]), int(ends[number]))
+        if len(found) != counts[number] - step:
+            raise RecordError("batch records")
+        begins[places[number] + step : places[number] + counts[number]] = found
+        at[number] = ends[number]
+    if (at != ends).any():
         raise RecordError("batch records")
-    at = at + 1  # attributes, of which none is defined
-    delta_ms, at = varints(data, at, record_end)
-    offset, at = varints(data, at, record_end)
-    key, at = _span(data, at, record_end)
-    value, at = _span(data, at, record_end)
-    header_count, at = varints(data, at, record_end)
-    if (offset != within).any():
+    return begins
+
+
+def _following(data: Octets, at: Integers, end: Integers) -> Integers:
+    """Where the records end that begin at these places, before the ends of their batches."""
+    if (at >= end).any():
         raise RecordError("batch records")
-    return Page(
-        batch=number,
-        octets=octets,
-        sequence=np.array([batch.sequence for batch in batches])[number] + within,
-        timestamp_ms=_timestamps(headers, counts, delta_ms),
-        timestamp_type=np.repeat(
-            np.array([int(header.log_append_time) for header in headers], np.int32), counts
-        ),
-        key=key,
-        value=value,
-        headers=_headers(octets, data, at, header_count, record_end),
-        copy_flags=np.repeat(
-            np.array([envelope.copy_flags for envelope in envelopes], np.uint64), counts
-        ),
-        origin=np.repeat(np.array([envelope.origin for envelope in envelopes]), counts),
-    )
+    # One or two octets hold any length below 8 KiB; by itself, for this is done for every record.
+    zigzag = data[at].astype(np.int64)
+    second = data[np.minimum(at + 1, len(data) - 1)].astype(np.int64)
+    longer = zigzag > 127
+    if (second[longer] > 127).any():
+        length, behind = varints(data, at, end)
+        # A number that cannot be shall not lead beyond all numbers.
+        following = behind + np.minimum(length, len(data))
+        negative = length < 0
+    else:
+        zigzag += longer * ((second << 7) - 128)
+        following = at + 1 + longer + (zigzag >> 1)
+        negative = zigzag & 1 == 1
+    if negative.any() or (following > end).any():
+        raise RecordError("batch records")
+    return following
 
 
-def _timestamps(headers: Sequence[BatchHeader], counts: Integers, delta_ms: Integers) -> Integers:
-    """The producer's, or where the batch says so that of its appending."""
-    base = np.array(
-        [
-            header.max_timestamp_ms if header.log_append_time else header.first_timestamp_ms
-            for header in headers
-        ]
-    )
-    own = np.array([not header.log_append_time for header in headers])
-    stamps: Integers = np.repeat(base, counts) + delta_ms * np.repeat(own, counts)
-    return stamps
-
-
-def _beginnings(octets: bytes, data: Octets, at: int, end: int) -> Integers:
+def _stepped(octets: bytes, data: Octets, at: int, end: int) -> Integers:
     """Where the records between `at` and `end` begin."""
     parts: list[Integers] = []
     begins: list[int] = []
@@ -251,23 +320,6 @@ def _beginnings(octets: bytes, data: Octets, at: int, end: int) -> Integers:
         raise RecordError("batch records")
     parts.append(np.array(begins, np.int64))
     return np.concatenate(parts)
-
-
-def _stepped(octets: bytes, at: int, end: int) -> list[int]:
-    """The same, of a few records."""
-    begins: list[int] = []
-    while at < end:
-        begins.append(at)
-        length = octets[at]
-        if length < 128:
-            at += 1 + (length >> 1)
-        elif at + 1 < end and octets[at + 1] < 128:
-            at += 2 + ((length & 127 | octets[at + 1] << 7) >> 1)
-        else:
-            at += _size(octets, at, end)
-    if at != end:
-        raise RecordError("batch records")
-    return begins
 
 
 def _size(octets: bytes, at: int, end: int) -> int:

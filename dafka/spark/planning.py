@@ -48,29 +48,22 @@ TaskRanges = tuple[Range, ...]
 Pieces = list[tuple[Range, "list[Batch]"]]
 """Parts of ranges, with the batches that hold them."""
 
-SMALL_RECORDS = 1_000
-"""Ranges of no more records are read with others, by one question for all of them."""
-
-TOGETHER_RECORDS = 10_000
-"""So many records at most, of such ranges, are read with one question."""
+TOGETHER_RECORDS = 20_000
+"""So many records at most are read with one question, of ranges that follow each other."""
 
 
 def together(ranges: Iterable[Range]) -> Iterator[list[Range]]:
-    """Yield ranges in their order: large ones alone, small ones that follow each other as one."""
-    small: list[Range] = []
+    """Yield ranges in their order, as many at a time as are read with one question."""
+    group: list[Range] = []
     records = 0
     for wanted in ranges:
-        fits = len(small) < READ_SPANS_MAX and records + wanted.records <= TOGETHER_RECORDS
-        if small and (wanted.records > SMALL_RECORDS or not fits):
-            yield small
-            small, records = [], 0
-        if wanted.records > SMALL_RECORDS:
-            yield [wanted]
-        else:
-            small.append(wanted)
-            records += wanted.records
-    if small:
-        yield small
+        records += wanted.records
+        if group and (records > TOGETHER_RECORDS or len(group) == READ_SPANS_MAX):
+            yield group
+            group, records = [], wanted.records
+        group.append(wanted)
+    if group:
+        yield group
 
 
 def dealt(ranges: Iterable[Range], records_max: int, tasks_min: int) -> list[TaskRanges]:
@@ -235,19 +228,18 @@ class RangeReader:
     ) -> Iterator[Pieces]:
         """Yield the batches that hold ranges of different partitions; see `pages`.
 
-        Of many small ranges what one question brings comes together, what is left of them behind.
+        What one question brings of many comes together.
         """
         for group in together(ranges):
             left = group
-            if len(group) > 1:
-                found = self._read_together(group)
-                if found:
-                    yield found
+            while len(left) > 1 and (found := self._read_together(left)):
+                yield found
                 ends = {wanted.partition: batches[-1].end for wanted, batches in found}
-                left = [
+                after = (
                     Range(one.partition, max(one.start, ends.get(one.partition, 0)), one.end)
-                    for one in group
-                ]
+                    for one in left
+                )
+                left = [one for one in after if one.records > 0]
             for wanted in left:
                 for batches in self.pages(wanted, fail_on_data_loss=fail_on_data_loss):
                     yield [(wanted, batches)]

@@ -26,7 +26,7 @@ from dafka.process.unreadable import pass_over
 from dafka.records.batch import cut, readable_part
 from dafka.records.envelope import FRESH, unpack
 from dafka.spark.columns import record_batch
-from dafka.spark.parsing import parsed
+from dafka.spark.parsing import Page
 from dafka.spark.planning import DataLossError, RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch
     from dafka.spark.options import SourceOptions
-    from dafka.spark.parsing import Page
     from dafka.spark.planning import Pieces, Range, TaskRanges
 
 T = TypeVar("T")
@@ -125,8 +124,7 @@ class RecordRows:
     ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`."""
         for pieces in ahead(_pieces(ranges, options, silent)):
-            for page, wanted in _parsed(pieces, fail_on_data_loss=options.fail_on_data_loss):
-                yield record_batch(page, wanted, self.columns)
+            yield from _tables(pieces, self.columns, fail_on_data_loss=options.fail_on_data_loss)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +170,10 @@ def _pieces(
         yield from stores.pieces(ranges, fail_on_data_loss=options.fail_on_data_loss)
 
 
-def _parsed(pieces: Pieces, *, fail_on_data_loss: bool) -> Iterator[tuple[Page, Sequence[Range]]]:
-    """Yield the records of batches, and for each batch what of it is wanted.
+def _tables(
+    pieces: Pieces, columns: Sequence[str], *, fail_on_data_loss: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records that are wanted of batches, in one table if nothing is wrong.
 
     What nobody can read is lost, like what is gone.
 
@@ -183,15 +183,16 @@ def _parsed(pieces: Pieces, *, fail_on_data_loss: bool) -> Iterator[tuple[Page, 
     """
     batches = [batch for _, some in pieces for batch in some]
     try:
-        yield parsed(batches), [wanted for wanted, some in pieces for _ in some]
+        table = record_batch(Page(batches), [one for one, some in pieces for _ in some], columns)
     except RecordError as error:
         if len(pieces) == 1 and error.reason != "batch records":
             raise
     else:
+        yield table
         return
     if len(pieces) > 1:  # of each by itself it is known what is wrong
         for piece in pieces:
-            yield from _parsed([piece], fail_on_data_loss=fail_on_data_loss)
+            yield from _tables([piece], columns, fail_on_data_loss=fail_on_data_loss)
         return
     ((wanted, _),) = pieces
     for batch in batches:
@@ -206,7 +207,7 @@ def _parsed(pieces: Pieces, *, fail_on_data_loss: bool) -> Iterator[tuple[Page, 
         if end < batch.end:
             pass_over(batch, end)
         if readable is not None:
-            yield parsed([readable]), [wanted]
+            yield record_batch(Page([readable]), [wanted], columns)
 
 
 def _batch_table(batches: list[Batch]) -> pa.RecordBatch:

@@ -24,7 +24,7 @@ from dafka.records.batch import (
     without_first,
 )
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
-from dafka.spark.parsing import parsed
+from dafka.spark.parsing import Page
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
 from tests.support.batches import make_batch, unreadable_from
@@ -319,7 +319,7 @@ def test_the_time_of_taking_in_stays_with_what_is_cut():
     rest = without_first(whole, 1)
     assert has_append_time(rest.content)
     assert [(one.timestamp_ms, one.value) for one in records_of(rest)] == [(7, b"b"), (7, b"c")]
-    page = parsed([whole, mixed(7)])
+    page = Page([whole, mixed(7)])
     assert page.timestamp_type.tolist() == [1, 1, 1, 0, 0, 0, 0]
     assert page.timestamp_ms.tolist()[:4] == [7, 7, 7, 1_000]
 

@@ -18,7 +18,7 @@ from dafka.spark.columns import (
     checked_columns,
     record_batch,
 )
-from dafka.spark.parsing import parsed
+from dafka.spark.parsing import Page
 from dafka.spark.planning import Range
 from dafka.testing.strategies import batch_of, raw_records
 
@@ -31,7 +31,7 @@ SHOWABLE = [name for name in TYPES if name != "timestamp"]
 
 def rows(batches, start, end, columns=SHOWABLE):
     wanted = [Range(batches[0].partition, start, end)] * len(batches)
-    return record_batch(parsed(batches), wanted, columns).to_pylist()
+    return record_batch(Page(batches), wanted, columns).to_pylist()
 
 
 @given(
@@ -83,15 +83,15 @@ def test_rows_of_many_partitions_are_those_of_each(partitions):
         batches += own
         wanted += [Range(partition, start, end)] * len(own)
         alone += rows(own, start, end)
-    assert record_batch(parsed(batches), wanted, SHOWABLE).to_pylist() == alone
+    assert record_batch(Page(batches), wanted, SHOWABLE).to_pylist() == alone
 
 
 def test_timestamps_are_microseconds_and_those_too_large_the_largest(make_batch):
     batch = make_batch([b"v"], timestamp_ms=1_700_000_000_123)
-    table = record_batch(parsed([batch]), [Range(PARTITION, 0, 1)], ["timestamp"])
+    table = record_batch(Page([batch]), [Range(PARTITION, 0, 1)], ["timestamp"])
     assert table["timestamp"].cast("int64").to_pylist() == [1_700_000_000_123_000]
     late = make_batch([b"v"], timestamp_ms=2**62)
-    table = record_batch(parsed([late]), [Range(PARTITION, 0, 1)], ["timestamp"])
+    table = record_batch(Page([late]), [Range(PARTITION, 0, 1)], ["timestamp"])
     assert table["timestamp"].cast("int64").to_pylist() == [(2**63 // 1_000 - 1) * 1_000]
 
 
@@ -106,7 +106,7 @@ def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
 
 
 def test_arrow_types_are_what_spark_expects(make_batch):
-    table = record_batch(parsed([make_batch([b"v"])]), [Range(PARTITION, 0, 1)], list(TYPES))
+    table = record_batch(Page([make_batch([b"v"])]), [Range(PARTITION, 0, 1)], list(TYPES))
     assert table.schema.equals(to_arrow_schema(all_columns(headers=True), timezone="UTC"))
 
 

@@ -14,10 +14,11 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import RECORDS_FROM, BatchBuilder, RawRecord, enclosed, records_of
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH
-from dafka.spark.parsing import parsed, varints
+from dafka.spark.parsing import Page, varints
 from dafka.testing.strategies import batch_of, envelopes, raw_records
 
 PARTITION = Partition("orders", "AB" * 16)
+RAW = RawRecord(0, 1_000, b"k", b"v", ())
 
 
 def stretch(page, spans, index):
@@ -72,7 +73,48 @@ def following(first, groups):
 )
 def test_arrays_say_what_the_c_reader_says(first, groups):
     batches = following(first, groups)
-    assert records_in(parsed(batches)) == expected(batches)
+    assert records_in(Page(batches)) == expected(batches)
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(raw_records, min_size=1, max_size=5), envelopes, st.sampled_from(Codec)),
+        min_size=1,
+        max_size=5,
+    ),
+    st.lists(st.integers(0, 4), min_size=130, max_size=140),
+)
+def test_many_batches_are_read_as_one_is(kinds, order):
+    """Long and short ones, in which all are stepped over together."""
+    batches = []
+    for first, kind in enumerate(order):
+        records, envelope, codec = kinds[kind % len(kinds)]
+        batches.append(batch_of(PARTITION, first, records, envelope, codec))
+    assert records_in(Page(batches)) == expected(batches)
+
+
+def test_of_many_batches_a_long_one_is_read_to_its_end():
+    short = [batch_of(PARTITION, first, [RAW], FRESH) for first in range(300)]
+    long = Batch(PARTITION, 5, 12, enclosed(small_batch(), 5))
+    batches = [*short[:150], long, *short[150:], long]
+    assert records_in(Page(batches)) == expected(batches)
+
+
+def test_what_is_not_asked_for_is_not_read():
+    """Sequences are what the header says, and a key is read without what stands behind it."""
+    content = bytearray(enclosed(small_batch(), 3))
+    content[RECORDS_FROM] = 1  # a length below 0
+    page = Page([Batch(PARTITION, 3, 12, with_checksum(content))])
+    assert (len(page), page.sequence.tolist()) == (12, list(range(3, 15)))
+    for field in ("timestamp_ms", "key", "value", "headers"):
+        with pytest.raises(RecordError, match="records"):
+            getattr(page, field)
+    content = bytearray(enclosed(small_batch(), 3))
+    content[-1 - len(b"content")] = 0x7F  # the length of the last header's value
+    page = Page([Batch(PARTITION, 3, 12, with_checksum(content))])
+    assert stretch(page, page.value, 11) == b"value"
+    with pytest.raises(RecordError, match="records"):
+        page.headers  # noqa: B018
 
 
 @given(
@@ -91,7 +133,7 @@ def test_runs_of_one_size_end_where_the_size_changes(runs):
             builder.append(2**41 + number * step, None, bytes(size), ())
             total += 1
     batch = Batch(PARTITION, 7, total, enclosed(builder.build(), 7))
-    assert records_in(parsed([batch])) == expected([batch])
+    assert records_in(Page([batch])) == expected([batch])
 
 
 def test_a_batch_of_many_records_of_one_size():
@@ -99,7 +141,7 @@ def test_a_batch_of_many_records_of_one_size():
     for number in range(20_000):
         builder.append(1_700_000_000_000 + number // 3, b"k", b"%0100d" % number, ())
     batch = Batch(PARTITION, 0, 20_000, enclosed(builder.build(), 0))
-    assert records_in(parsed([batch])) == expected([batch])
+    assert records_in(Page([batch])) == expected([batch])
 
 
 def with_checksum(content):
@@ -121,8 +163,8 @@ def test_an_appending_time_stands_for_all_records():
     content[ENVELOPE_BYTES + 22] |= 0x08
     content[ENVELOPE_BYTES + 35 : ENVELOPE_BYTES + 43] = (5_000).to_bytes(8, "big")
     batch = Batch(PARTITION, 0, 12, with_checksum(content))
-    assert set(parsed([batch]).timestamp_ms.tolist()) == {5_000}
-    assert records_in(parsed([batch])) == expected([batch])
+    assert set(Page([batch]).timestamp_ms.tolist()) == {5_000}
+    assert records_in(Page([batch])) == expected([batch])
 
 
 def test_wrong_octets_under_a_right_checksum_are_refused_or_read_as_by_the_c_reader():
@@ -137,7 +179,7 @@ def test_wrong_octets_under_a_right_checksum_are_refused_or_read_as_by_the_c_rea
             content[place] = octet
             batch = Batch(PARTITION, 0, 12, with_checksum(content))
             try:
-                found = records_in(parsed([batch]))
+                found = records_in(Page([batch]))
             except RecordError:
                 refused += 1
                 with pytest.raises(RecordError):
@@ -147,14 +189,35 @@ def test_wrong_octets_under_a_right_checksum_are_refused_or_read_as_by_the_c_rea
     assert refused > 500
 
 
+def test_damage_in_one_of_many_batches_is_found():
+    whole = enclosed(small_batch(), 0)
+    good = [Batch(PARTITION, 0, 12, whole)] * 130
+    refused = 0
+    for place in range(RECORDS_FROM, len(whole), 11):
+        for octet in (0, 255, whole[place] ^ 1):
+            content = bytearray(whole)
+            content[place] = octet
+            batch = Batch(PARTITION, 0, 12, with_checksum(content))
+            page = Page([*good, batch])
+            try:
+                alone = records_in(Page([batch]))
+            except RecordError:
+                refused += 1
+                with pytest.raises(RecordError):
+                    records_in(page)
+            else:
+                assert records_in(page)[-12:] == alone
+    assert refused > 20
+
+
 def test_damage_is_refused():
     batch = Batch(PARTITION, 0, 12, enclosed(small_batch(), 0))
     content = bytearray(batch.content)
     content[-1] ^= 1
     with pytest.raises(RecordError, match="checksum"):
-        parsed([Batch(PARTITION, 0, 12, bytes(content))])
+        Page([Batch(PARTITION, 0, 12, bytes(content))])
     with pytest.raises(RecordError, match="records"):
-        parsed([Batch(PARTITION, 0, 11, batch.content)])
+        Page([Batch(PARTITION, 0, 11, batch.content)])
 
 
 @pytest.mark.parametrize(
@@ -184,6 +247,6 @@ def test_an_integer_that_does_not_end_is_refused(octets):
 def test_pages_of_compressed_batches_are_bounded():
     big = RawRecord(0, 1_000, None, bytes(EXPANDED_BYTES_MAX // 4), ())
     some = [batch_of(PARTITION, number, [big], FRESH, Codec.ZSTD) for number in range(4)]
-    assert len(parsed(some[:3]).sequence) == 3
+    assert len(Page(some[:3]).sequence) == 3
     with pytest.raises(RecordError, match="batch records"):
-        parsed(some)
+        Page(some)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
-from dafka.limits import READ_SPANS_MAX
+from dafka.limits import READ_BYTES_MAX, READ_SPANS_MAX
 from dafka.model import Partition
 from dafka.process.clock import Clock
 from dafka.query.client import StoreClient
@@ -16,7 +16,7 @@ from dafka.records.batch import values_of
 from dafka.spark.bounds import Bound, TopicSelection
 from dafka.spark.planning import (
     PATIENCE_S,
-    SMALL_RECORDS,
+    TOGETHER_RECORDS,
     DataLossError,
     Range,
     RangeReader,
@@ -70,19 +70,38 @@ def sequences(pages):
     return [batch.sequence for page in pages for batch in page]
 
 
-def test_small_ranges_are_taken_together_as_they_follow_each_other():
+def test_ranges_are_taken_together_as_they_follow_each_other():
     def of(*sizes):
         ranges = [Range(Partition("t", str(at)), 5, 5 + size) for at, size in enumerate(sizes)]
         assert [one for group in together(ranges) for one in group] == ranges
         return [[one.records for one in group] for group in together(ranges)]
 
+    most = TOGETHER_RECORDS
     assert of() == []
     assert of(1) == [[1]]
-    assert of(1, SMALL_RECORDS, SMALL_RECORDS + 1, 2) == [
-        *([1, SMALL_RECORDS], [SMALL_RECORDS + 1], [2])
-    ]
-    assert of(*[SMALL_RECORDS] * 11) == [[SMALL_RECORDS] * 10, [SMALL_RECORDS]]
+    assert of(1, most - 1, 1, most, most + 1, 2) == [[1, most - 1], [1], [most], [most + 1], [2]]
     assert [len(group) for group in of(*[1] * (READ_SPANS_MAX + 1))] == [READ_SPANS_MAX, 1]
+
+
+def test_where_an_answer_holds_less_the_others_are_asked_for_together_again(serve, make_batch):
+    """Not one by one: of a thousand with a few kilobytes each one answer has some hundreds."""
+    size = READ_BYTES_MAX // 40
+    partitions = [Partition("orders", f"{number:032X}") for number in range(20)]
+    port = serve(
+        *(make_batch([bytes(size)] * 2, first, one) for one in partitions for first in (0, 2))
+    )
+    respond, asked = port.respond, []
+    port.respond = lambda question: asked.append(question) or respond(question)
+    ranges = [Range(one, 0, 4) for one in partitions]
+    with RangeReader(Cluster(stores=port.endpoint)) as stores:
+        found = [
+            (wanted.partition, batch.sequence)
+            for some in stores.pieces(ranges)
+            for wanted, batches in some
+            for batch in batches
+        ]
+    assert sorted(found) == [(one, first) for one in partitions for first in (0, 2)]
+    assert len(asked) <= 4
 
 
 def test_what_one_question_does_not_bring_is_asked_for_alone(serve, make_batch, silent):

@@ -69,9 +69,11 @@ def test_what_cannot_be_read_of_one_of_many_is_lost_alone(serve, make_batch):
     port = serve(*whole, wrong)
     ranges = (Range(ORDERS, 0, 1), Range(third, 0, 2), Range(OTHER, 0, 1))
     with pytest.raises(DataLossError, match=f"sequences 1 to 1 of partition {third.address}"):
-        list(RecordRows(("value",)).read(ranges, options(port)))
-    tables = RecordRows(("value",)).read(ranges, options(port, failOnDataLoss="false"))
+        list(RecordRows(("value", "headers")).read(ranges, options(port)))
+    tables = RecordRows(("value", "headers")).read(ranges, options(port, failOnDataLoss="false"))
     assert [value for one in tables for value in one["value"].to_pylist()] == [b"1", b"x", b"a"]
+    (table,) = RecordRows(("value",)).read(ranges, options(port))
+    assert table["value"].to_pylist() == [b"1", b"x", b"y", b"a"], "its headers nobody asks for"
 
 
 def test_a_row_may_be_a_batch_cut_where_the_range_ends(port):
