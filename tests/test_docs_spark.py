@@ -41,7 +41,7 @@ def test_options_and_columns():
     assert all(f"`{name}`" in SINK for name in WRITABLE)
 
 
-KAFKA = PAGE.partition("## Jobs that were written for Kafka")[2].partition("## Links")[0]
+KAFKA = PAGE.partition("## Jobs that were written for Kafka")[2].partition("## Values")[0]
 """What it says of each option of Spark's Kafka source and sink."""
 
 SAID = {
@@ -90,6 +90,30 @@ def test_every_option_of_kafka_has_its_row(name):
     said = row.split("|")[2].strip()
     kind = "the same" if name in SAME else "refused" if name in REFUSED else "passed over"
     assert said.startswith(kind)
+
+
+ROWS = dict(re.findall(r"^\| (.*?) \| (.*?) \|$", KAFKA, re.MULTILINE)[1:])
+
+SHOWN_BY = {
+    "`topic`": ("test_options.py", "test_options_of_a_sink"),
+    "columns `key`, `value`, `topic`, `headers`": ("test_writer.py", "test_rows_become_records"),
+    "partitioning by key": ("test_partitioning.py", "test_keys_go_where_a_client_of_kafka_sends_"),
+    "column `partition`": ("test_writer.py", "test_the_column_partition_is_written_to"),
+    "other columns": ("test_writer.py", "test_columns_that_are_none_of_a_record_are_left_out"),
+}
+"""What rows say that are no options of a source, and the tests that hold them to it."""
+
+
+def test_every_row_has_a_test():
+    options = {name for row in ROWS for name in re.findall(r"`([\w.*]+)`", row)}
+    families = re.compile(r"(kafka\.(?:security|sasl|ssl)\.|kafka\.(?=max)).*")
+    named = {name for row in SHOWN_BY for name in re.findall(r"`(\w+)`", row)}
+    assert options - named == {families.sub(r"\1*", name) for name in SAID}
+    assert [row for row in ROWS if "`" not in row] == [row for row in SHOWN_BY if "`" not in row]
+    tests = Path(__file__).parent / "dafka" / "spark"
+    for row, (file, name) in SHOWN_BY.items():
+        assert row in ROWS
+        assert f"def {name}" in (tests / file).read_text()
 
 
 @pytest.mark.parametrize("name", SAME)
