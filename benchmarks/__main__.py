@@ -27,6 +27,7 @@ from benchmarks.positions import positions
 from benchmarks.shares import shares
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
+from benchmarks.spark_growth import spark_growth
 from benchmarks.steps import steps
 from benchmarks.storage import storage
 
@@ -146,6 +147,11 @@ def _spark(results: Results, records: int) -> None:
     spark(results, records * 8)
 
 
+def _spark_growth(results: Results, records: int) -> None:
+    """With `--records 2500000` up to 50 M rows."""
+    spark_growth(results, records * 20)
+
+
 def _kafka(results: Results, records: int) -> None:
     kafka(results, records * 2)
 
@@ -162,6 +168,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "simulator": _simulator,
     "steps": _steps,
     "spark": _spark,
+    "spark-growth": _spark_growth,
     "kafka": _kafka,
 }
 

@@ -8,7 +8,7 @@ import random
 import socket
 import statistics
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,10 +44,10 @@ class Worker:
         """Send something."""
         self._pipe.send(what)
 
-    def hear(self) -> Any:  # noqa: ANN401 (whatever the function sends)
-        """Wait for what it sends."""
-        if not self._pipe.poll(ANSWER_S):
-            raise TimeoutError(f"{self._process.name} says nothing for {ANSWER_S:.0f} s")
+    def hear(self, seconds: float = ANSWER_S) -> Any:  # noqa: ANN401 (whatever the function sends)
+        """Wait for what it sends, for so long."""
+        if not self._pipe.poll(seconds):
+            raise TimeoutError(f"{self._process.name} says nothing for {seconds:.0f} s")
         return self._pipe.recv()
 
     def end(self) -> None:
@@ -72,6 +72,21 @@ def cpu_seconds() -> float:
     """CPU time of this process so far, all threads, user and system."""
     times = os.times()
     return times.user + times.system
+
+
+def tree_cpu_seconds() -> float:
+    """CPU time of this process and all below it so far, with those that have ended."""
+    parents: dict[int, int] = {}
+    spent: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            fields = stat.read_text().rpartition(")")[2].split()
+            process = int(stat.parent.name)
+            parents[process], spent[process] = int(fields[1]), sum(map(int, fields[11:15]))
+    ours = {os.getpid()}
+    while below := {one for one, parent in parents.items() if parent in ours} - ours:
+        ours |= below
+    return sum(spent[one] for one in ours if one in spent) / os.sysconf("SC_CLK_TCK")
 
 
 def own_bytes(process: int | str = "self") -> int:
