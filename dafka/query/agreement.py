@@ -39,6 +39,7 @@ class Register:
         patience_ms: For how long rounds are repeated.
         stores: How they are asked, by somebody who closes it; its own if not given.
         clock: This machine's.
+        name: Of who asks, unlike all others'; drawn if not given.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Register:
         patience_ms: int = PATIENCE_MS,
         stores: ClusterClient | None = None,
         clock: Clock = CLOCK,
+        name: str = "",
     ) -> None:
         self._servers = cluster.stores
         self._stores = stores or ClusterClient(cluster, SIGN_TIMEOUT_MS)
@@ -58,7 +60,7 @@ class Register:
         self._proposer = Proposer(group, len(cluster.stores), session_ms)
         self._patience_ms = patience_ms
         self._clock = clock
-        self._name = uuid4().hex
+        self._name = name or uuid4().hex
 
     def read(self) -> Membership:
         """Return what the stores have agreed on; `NOBODY` before the first time.
@@ -128,8 +130,8 @@ class Register:
         prepare = proposer.begin(self._name, self._clock.now_ms())
         due_ms = proposer.due_ms
         promises = self._promises(prepare)
-        if not promises:
-            return None
+        if not promises or proposer.ballot is None:
+            return None  # or somebody came between while the last ones were asked
         found = max(promises, key=lambda promise: promise.accepted)
         offered = offer(decode(found.membership))
         if offered == NOBODY:

@@ -9,10 +9,10 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.groups.acceptor import Registers
-from dafka.groups.membership import NOBODY, Member, Membership
+from dafka.groups.membership import NOBODY, Ballot, Member, Membership, Prepare
 from dafka.process.clock import CLOCK
 from dafka.query.agreement import Register
-from dafka.query.messages import ErrorResponse, encode
+from dafka.query.messages import ErrorResponse, PrepareRequest, decode_question, encode
 from dafka.query.service import answer
 from dafka.storage.memory import MemoryLog
 from tests.support.query_port import QueryPort
@@ -32,7 +32,7 @@ class Acceptor(QueryPort):
 
     def lose_disk(self, up_ms=60_000):
         log = MemoryLog("AB" * 16)
-        registers = Registers(log, CLOCK.now_ms() - up_ms)
+        registers = self.registers = Registers(log, CLOCK.now_ms() - up_ms)
 
         def respond(question):
             if self.away:
@@ -116,6 +116,22 @@ def test_of_many_at_once_one_wins_and_all_know_which(acceptors, register):
     assert len(agreed) == 4
     assert len(set(map(repr, agreed))) == 1
     assert register(stores).read() == agreed[0]
+
+
+def test_who_is_passed_by_while_it_asks_all_begins_anew(acceptors, register):
+    """Enough have promised, then somebody else comes, before it has asked the last one again."""
+    stores = acceptors(3)
+    respond, asked = stores[1].respond, []
+
+    def passed_by(question):
+        asked.append(isinstance(decode_question(question), PrepareRequest))
+        if asked == [True, True]:
+            for one in stores[1:]:
+                one.registers.prepare(Prepare("group", Ballot(7, "other")), CLOCK.now_ms())
+        return respond(question)
+
+    stores[1].respond = passed_by
+    assert register(stores).change(lambda _: has(1)) == has(1)
 
 
 def test_one_of_three_may_be_down(acceptors, register):
