@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, NamedTuple
-from uuid import uuid4
 
 from dafka.errors import QueryError
 from dafka.groups.runs import Manifest, TopicSink
@@ -18,7 +17,7 @@ from dafka.query.agreement import PATIENCE_MS
 from dafka.query.client import SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark.placing import Placing, RepeatedError
-from dafka.spark.publication import Publisher
+from dafka.spark.publication import CommitPorts, Publisher
 from dafka.spark.staging import mirror_of
 
 if TYPE_CHECKING:
@@ -57,9 +56,17 @@ class RunCommit:
         options: Of the sink.
         run: Which.
         segments: What its tasks have staged.
+        ports: What is around it.
     """
 
-    def __init__(self, options: SinkOptions, run: RunName, segments: Iterable[StagedRows]) -> None:
+    def __init__(
+        self,
+        options: SinkOptions,
+        run: RunName,
+        segments: Iterable[StagedRows],
+        ports: CommitPorts | None = None,
+    ) -> None:
+        self._ports = ports or CommitPorts(mirror_of)
         self._options = options
         self._run = run
         self._mine = Manifest(run.key, run.number, run.shared, tuple(sorted(segments)))
@@ -75,12 +82,13 @@ class RunCommit:
             QueryError: Not enough stores answer.
         """
         # It finds the stores while these agree.
-        mirror_of(self._options)
+        ports = self._ports
+        ports.mirror(self._options)
         patience_ms = PATIENCE_MS if self._run.shared else SHORT_PATIENCE_MS
         cluster = self._options.cluster.open()
-        with ClusterClient(cluster, SIGN_TIMEOUT_MS) as stores:
-            publisher = Publisher(self._options, cluster, stores)
-            placing = Placing(cluster, stores, publisher, patience_ms)
+        with ClusterClient(cluster, SIGN_TIMEOUT_MS, ports.connect, ports.clock) as stores:
+            publisher = Publisher(self._options, cluster, stores, ports)
+            placing = Placing(cluster, stores, publisher, ports, patience_ms)
             try:
                 for topic, partitions in self._mine.topics.items():
                     placing.claim(topic, partitions)
@@ -121,5 +129,5 @@ class RunCommit:
         Nothing of the run was said to any store, so none can bring it about a second time.
         """
         for topic, partitions in self._mine.topics.items():
-            alone = TopicSink(0, uuid4().hex, (0,) * partitions)
+            alone = TopicSink(0, self._ports.draw(), (0,) * partitions)
             publisher.publish(topic, alone.after(topic, self._mine))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from dafka.errors import DafkaError, MisuseError, QueryError
 from dafka.groups.membership import NOBODY, majority_of
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from dafka.groups.membership import Membership
     from dafka.groups.runs import Manifest
     from dafka.query.cluster_client import ClusterClient
-    from dafka.spark.publication import Publisher
+    from dafka.spark.publication import CommitPorts, Publisher
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +55,7 @@ class Placing:
         cluster: Whose stores agree.
         stores: How they are asked.
         publisher: What publishes them.
+        ports: What is around it.
         patience_ms: For how long stores are asked to agree.
     """
 
@@ -64,11 +64,13 @@ class Placing:
         cluster: Cluster,
         stores: ClusterClient,
         publisher: Publisher,
+        ports: CommitPorts,
         patience_ms: int = PATIENCE_MS,
     ) -> None:
         self._cluster = cluster
         self._stores = stores
         self._publisher = publisher
+        self._ports = ports
         self._patience_ms = patience_ms
         self._registers: dict[str, Register] = {}
         self._seen: dict[str, TopicSink] = {}
@@ -85,7 +87,7 @@ class Placing:
         register = self._register(group_for(self._cluster, topic))
         sink = sink_in(register.read())
         if sink is None:
-            first = TopicSink(1, uuid4().hex, (0,) * partitions)
+            first = TopicSink(1, self._ports.draw(), (0,) * partitions)
             enrolled = enrolled_sink(first, len(self._cluster.stores))
             sink = _sink(
                 topic, register.change(lambda there: enrolled if there == NOBODY else there)
@@ -169,7 +171,7 @@ class Placing:
     def _placed(self, topic: str, manifest: Manifest, before: TopicSink) -> TopicSink:
         """Place a run behind what is there; returns what is there then, this run or another."""
         whole = before.last is None or self._settled(topic, before, before.last)
-        after = before.after(topic, manifest, None if whole else uuid4().hex)
+        after = before.after(topic, manifest, None if whole else self._ports.draw())
         enrolled = enrolled_sink(after, len(self._cluster.stores))
         register = self._register(group_for(self._cluster, topic))
 
@@ -266,6 +268,8 @@ class Placing:
                 *(self._cluster, group, SESSION_MS),
                 patience_ms=self._patience_ms,
                 stores=self._stores,
+                clock=self._ports.clock,
+                name=self._ports.draw(),
             )
         return register
 

@@ -15,6 +15,7 @@ from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.listing import Listing
 from dafka.spark.bounds import Bound
+from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.spark.bounds import TopicSelection
+    from dafka.transport.request import ConnectClient
 
 
 T = TypeVar("T")
@@ -141,14 +143,18 @@ class RangeReader:
 
     Args:
         cluster: Which; the first store that answers is read, others where it fails.
+        connect: Makes the connections.
+        clock: What time it is.
 
     Raises:
         MisuseError: An endpoint cannot be used.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(
+        self, cluster: Cluster, connect: ConnectClient = QueryClient, clock: Clock = CLOCK
+    ) -> None:
         self._cluster = cluster
-        self._stores = ClusterClient(cluster)
+        self._stores = ClusterClient(cluster, connect=connect, clock=clock)
         self._listings: dict[tuple[str, TopicSelection, str | None], _Listed] = {}
         """By store, by what was asked for, and by topic where there are names."""
 

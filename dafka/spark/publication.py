@@ -6,8 +6,9 @@ it, how often, and whether somebody else does it at the same time.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
 from dafka.errors import DafkaError
 from dafka.groups.runs import STAGED
@@ -16,16 +17,20 @@ from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark.planning import DataLossError, Range, RangeReader
 from dafka.spark.rows import ahead
-from dafka.spark.staging import mirror_of, unwrapped
+from dafka.spark.staging import unwrapped
+from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from dafka.cluster import Cluster
     from dafka.groups.runs import StagedRows, TopicSink
     from dafka.model import Batch
+    from dafka.process.clock import Clock
     from dafka.query.client import StoreClient
     from dafka.spark.options import SinkOptions
+    from dafka.spark.staging import MirrorPort
+    from dafka.transport.request import ConnectClient
 
     Ends = dict[int, int]
     """Where partitions end, by their numbers."""
@@ -36,6 +41,29 @@ _NAMESPACE = UUID("6f1b6b4e-6d0c-5b6e-9d0e-3a6c1f0f7d5a")
 
 class LostRowsError(DafkaError):
     """What was agreed on is not all published, and what was staged of it is kept no more."""
+
+
+def _drawn() -> str:
+    return uuid4().hex
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPorts:
+    """What the commit of a run has around it; in the simulator that is something else.
+
+    Attributes:
+        mirror: What batches are published through.
+        connect: Makes connections to stores.
+        clock: What time it is.
+        ahead: Reads what is staged while what was read before is being published.
+        draw: A name that nobody else has.
+    """
+
+    mirror: Callable[[SinkOptions], MirrorPort]
+    connect: ConnectClient = QueryClient
+    clock: Clock = CLOCK
+    ahead: Callable[[Generator[Batch, None, None]], Iterator[Batch]] = ahead
+    draw: Callable[[], str] = _drawn
 
 
 def address_for(cluster: Cluster, seed: str, number: int, partitions: int) -> str:
@@ -54,9 +82,13 @@ class Publisher:
         options: Of the sink.
         cluster: Where to.
         stores: How its stores are asked.
+        ports: What is around it.
     """
 
-    def __init__(self, options: SinkOptions, cluster: Cluster, stores: ClusterClient) -> None:
+    def __init__(
+        self, options: SinkOptions, cluster: Cluster, stores: ClusterClient, ports: CommitPorts
+    ) -> None:
+        self._ports = ports
         self._options = options
         self._cluster = cluster
         self._stores = stores
@@ -93,7 +125,7 @@ class Publisher:
         enough = self._options.min_acks
         told = self._told(topic, sink, parts)
         while patient and _lacking(parts, told, enough):
-            CLOCK.sleep(self._options.stalled_s)
+            self._ports.clock.sleep(self._options.stalled_s)
             before, told = told, self._told(topic, sink, parts)
             if told == before:
                 break
@@ -132,7 +164,8 @@ class Publisher:
         answers = self._stores.all(ends)
         if answers.given:
             return list(answers.given.values())
-        with ClusterClient(self._cluster) as patient:
+        ports = self._ports
+        with ClusterClient(self._cluster, None, ports.connect, ports.clock) as patient:
             return patient.some(ends, 1)
 
     def _send(self, topic: str, sink: TopicSink, parts: Mapping[int, range]) -> None:
@@ -140,13 +173,13 @@ class Publisher:
         if not parts or sink.last is None:
             return
         partitions = {number: self._partition(topic, sink, number) for number in parts}
-        mirror = mirror_of(self._options)
+        mirror = self._ports.mirror(self._options)
         # A mirror that wrote here before a failure would go on behind what it wrote then.
         mirror.forget(partitions.values())
         begins = {number: part.start for number, part in parts.items()}
         segments = [one for one in sink.last.segments if one.topic == topic]
         try:
-            for batch in ahead(self._staged(segments, partitions, begins)):
+            for batch in self._ports.ahead(self._staged(segments, partitions, begins)):
                 mirror.publish(batch, self._options.silence_s)
             mirror.flush(self._options.silence_s)
         except DataLossError as error:
@@ -167,7 +200,7 @@ class Publisher:
             partitions: By their numbers.
             begins: The next sequence of each; goes on with what is yielded.
         """
-        with RangeReader(self._cluster) as stores:
+        with RangeReader(self._cluster, self._ports.connect, self._ports.clock) as stores:
             # Who does not answer the other questions is the last to be asked here, too.
             stores.prefer(0, self._stores.silent)
             for segment in segments:

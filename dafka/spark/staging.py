@@ -13,7 +13,7 @@ import secrets
 import socket
 from dataclasses import dataclass
 from operator import mul
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from zlib import crc32
 
 from dafka.errors import MisuseError
@@ -133,6 +133,19 @@ class Attempt(NamedTuple):
         return (crc32(f"{self.key}/{self.run}".encode("utf-8", "replace")) + self.task) % partitions
 
 
+class MirrorPort(Protocol):
+    """What batches are published through: `dafka.node.mirror.Mirror`."""
+
+    def publish(self, batch: Batch, silence_s: float) -> None:
+        """Publish a batch under the name that it has."""
+
+    def flush(self, silence_s: float) -> None:
+        """Return when enough stores have all."""
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Go on in these as if nothing had been published."""
+
+
 class Stage:
     """What an attempt writes to one topic.
 
@@ -145,7 +158,12 @@ class Stage:
     """
 
     def __init__(
-        self, mirror: Mirror, options: SinkOptions, attempt: Attempt, topic: str, partitions: int
+        self,
+        mirror: MirrorPort,
+        options: SinkOptions,
+        attempt: Attempt,
+        topic: str,
+        partitions: int,
     ) -> None:
         self._mirror = mirror
         self._options = options

@@ -13,7 +13,6 @@ from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark import commit as commit_module
-from dafka.spark import publication as publication_module
 from dafka.spark import staging, topic_sinks
 from dafka.spark.options import sink_options
 from tests.support import batches
@@ -118,7 +117,6 @@ def apart(options, monkeypatch):
         return mine.mirror
 
     monkeypatch.setattr(commit_module, "mirror_of", mirror_here)
-    monkeypatch.setattr(publication_module, "mirror_of", mirror_here)
     yield
     for mirror in mirrors:
         mirror.close()

@@ -309,8 +309,8 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert b"1" in cluster.records_of(1)
 
 
-def hasty(*given, patience_ms, stores):
-    return Register(*given, patience_ms=min(patience_ms, 500), stores=stores)
+def hasty(*given, patience_ms, **named):
+    return Register(*given, patience_ms=min(patience_ms, 500), **named)
 
 
 def silent_stores(*_):

@@ -15,7 +15,8 @@ from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark import commit as commit_module
 from dafka.spark.placing import Placing, RepeatedError
-from dafka.spark.publication import Publisher
+from dafka.spark.publication import CommitPorts, Publisher
+from dafka.spark.staging import mirror_of
 from tests.support.sink_runs import (
     KEY,
     DiedError,
@@ -345,7 +346,8 @@ def test_a_run_of_a_living_driver_is_waited_for(cluster, options, apart, monkeyp
 def test_a_topic_is_claimed_once(options):
     cluster = options.cluster.open()
     with ClusterClient(cluster) as stores:
-        placing = Placing(cluster, stores, Publisher(options, cluster, stores))
+        ports = CommitPorts(mirror_of)
+        placing = Placing(cluster, stores, Publisher(options, cluster, stores, ports), ports)
         for _ in range(2):
             placing.claim("out", 2)
         assert placing.stores_agree()
@@ -358,7 +360,8 @@ def test_stores_that_have_lost_what_they_agreed_on_are_told_of(options, shared):
     manifest = Manifest(KEY, 0, shared, tuple(staged(options, [b"1"])))
     cluster = options.cluster.open()
     with ClusterClient(cluster) as stores:
-        placing = Placing(cluster, stores, Publisher(options, cluster, stores))
+        ports = CommitPorts(mirror_of)
+        placing = Placing(cluster, stores, Publisher(options, cluster, stores, ports), ports)
         with pytest.raises(QueryError, match="topic 'out' is not known any more"):
             placing.end(manifest, mine=False)
         placing.claim("out", 1)

@@ -11,9 +11,8 @@ from dafka.groups.runs import STAGED, Manifest, TopicSink
 from dafka.model import range_of, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
-from dafka.spark import publication as publication_module
 from dafka.spark.options import sink_options
-from dafka.spark.publication import LostRowsError, Publisher, address_for
+from dafka.spark.publication import CommitPorts, LostRowsError, Publisher, address_for
 from dafka.spark.staging import mirror_of
 from dafka.transport.access import Access, Rights, fingerprint
 from dafka.transport.keys import Credentials, new_keys
@@ -59,7 +58,7 @@ def options(cluster):
 def publisher(options):
     cluster = options.cluster.open()
     with ClusterClient(cluster) as stores:
-        yield Publisher(options, cluster, stores)
+        yield Publisher(options, cluster, stores, CommitPorts(mirror_of))
 
 
 KEYS = [b"%d" % number for number in range(6)]
@@ -80,7 +79,7 @@ class TestPublisher:
         publisher.publish("out", sink)
         assert cluster.values() == KEYS
         close_mirrors()
-        monkeypatch.setattr(publication_module, "mirror_of", None)
+        monkeypatch.setattr(publisher, "_ports", None)
         publisher.complete("out", sink, patient=False)
 
     def test_what_is_not_known_to_be_published_is(self, cluster, options, publisher, sink):
@@ -107,7 +106,8 @@ class TestPublisher:
         with pytest.raises(LostRowsError, match="are in no store any more"):
             publisher.complete("out", sink, patient=False)
         half = sink._replace(last=_only(sink.last, one))
-        needing = Publisher(replace(options, min_acks=2), publisher._cluster, publisher._stores)
+        around = publisher._cluster, publisher._stores, publisher._ports
+        needing = Publisher(replace(options, min_acks=2), *around)
         needing.complete("out", half, patient=True)
 
     def test_the_mirror_goes_on_with_other_runs(self, cluster, options, publisher, sink):
