@@ -2,8 +2,9 @@
 
 A record batch is a row of records, each `length attributes timestamp offset key value headers`,
 most of them variable-length integers. Where a record begins is known only from the length of the
-one before, so the beginnings are found one after the other, or by the thousand where records are
-of one size. Everything else is read for all records at once. Source: KIP-98, "Message Format".
+one before, so the beginnings are found one after the other, by the thousand where records are of
+one size, and of many batches in all at once. Everything else is read for all records at once.
+Source: KIP-98, "Message Format".
 """
 
 from __future__ import annotations
