@@ -31,6 +31,10 @@ ANSWER_S = 120.0
 """A process that says nothing for so long is stuck."""
 
 
+PATIENCE_S = 1_800.0
+"""One that measures by itself, for minutes, and for more on a busy machine, after so long."""
+
+
 class Worker:
     """A function in a process of its own; `work(pipe, *arguments)` talks to us through the pipe."""
 

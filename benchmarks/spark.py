@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.flights import batches_of, filled
-from benchmarks.harness import Results, Worker, free_ports, rate, scratch, until_told
+from benchmarks.harness import PATIENCE_S, Results, Worker, free_ports, rate, scratch, until_told
 from dafka.process.web import WebServer, bind
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
@@ -298,8 +298,8 @@ def spark(results: Results, records: int) -> None:
 
 def _measured(work: object, *arguments: object) -> tuple[float, ...]:
     worker = Worker(work, *arguments)  # type: ignore[arg-type]
-    worker.hear()
+    worker.hear(PATIENCE_S)
     worker.tell("go")
-    found: tuple[float, ...] = tuple(worker.hear())
+    found: tuple[float, ...] = tuple(worker.hear(PATIENCE_S))
     worker.end()
     return found

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.flights import TOPIC, filled
 from benchmarks.harness import (
+    PATIENCE_S,
     PROGRESS,
     Worker,
     cpu_seconds,
@@ -41,7 +42,6 @@ MICRO_BATCH = 100_000
 """Rows of one, as many of each partition."""
 
 _MICRO_BATCHES = 10
-_PATIENCE_S = 1_800.0
 
 Spent = tuple[float, float]
 """Seconds by the clock, and of CPU."""
@@ -134,7 +134,7 @@ def _stored(
 
 def _asked(session: Worker, *question: object) -> Spent:
     session.tell(question)
-    spent: Spent = session.hear(_PATIENCE_S)
+    spent: Spent = session.hear(PATIENCE_S)
     return spent
 
 
