@@ -20,9 +20,9 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def say(text: str, *, file: TextIO | None = None) -> None:
+def say(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print a text of some lines that need not be ours, to standard output by default."""
-    print(printable_lines(text), file=file, flush=True)
+    print(printable_lines(text), file=file, end=end, flush=True)
 
 
 def end_with_version(wanted: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -25,10 +26,10 @@ from dafka.cli.options import (
     bounded_seconds,
     entered,
 )
-from dafka.cli.records import from_json, lines_of, to_json
+from dafka.cli.record_format import record_format
+from dafka.cli.records import Lines, lines_of, to_json
 from dafka.errors import MisuseError, UnreachableError
-from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
-from dafka.model import checked_topic
+from dafka.model import Record, checked_topic
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.plural import counted
@@ -38,6 +39,49 @@ from dafka.wire.dialect import DEFAULT_DIALECT
 from topology.terminal import say
 
 Topic = Annotated[str, typer.Argument(help="1 to 249 bytes.")]
+JsonLines = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help='Lines are objects: {"value": …, "key": …, "headers": {"name": …}, '
+        '"timestamp_ms": …}, all but the value if wanted. Text stands for its UTF-8, '
+        '{"base64": "…"} for any bytes.',
+    ),
+]
+RecordKey = Annotated[
+    str | None, typer.Option(help="The key of every record that has none by itself.")
+]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(help="NAME=VALUE: a header of every record, in front of its own; repeatedly."),
+]
+KeySeparator = Annotated[
+    str | None,
+    typer.Option(help="What ends the key at the beginning of a line; the rest is the value."),
+]
+Content = Annotated[
+    str | None,
+    typer.Option(
+        help="batches; raw: each record by itself, a bare value; classic: both. Peers of "
+        "another make know single records only."
+    ),
+]
+Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd, of each batch.")]
+Spool = Annotated[
+    Path | None,
+    typer.Option(
+        help="Directory that keeps what is not stored yet: run again, and it is sent first."
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="What to print of each: %t topic, %p partition, %o sequence, %k key, %s or %v "
+        "value, %h headers, %T timestamp, %K and %S bytes of key and value, %%; \\n ends "
+        "a line. As in kcat.",
+    ),
+]
 
 
 def produce(
@@ -45,34 +89,16 @@ def produce(
     tower: Towers,
     host: Host = "127.0.0.1",
     advertise: Advertise = None,
-    json_lines: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help='Lines are objects: {"value": …, "key": …, "headers": {"name": …}, '
-            '"timestamp_ms": …}, all but the value if wanted. Text stands for its UTF-8, '
-            '{"base64": "…"} for any bytes.',
-        ),
-    ] = False,
+    json_lines: JsonLines = False,
+    record_key: RecordKey = None,
+    header: Headers = None,
+    key_separator: KeySeparator = None,
     timeout: Annotated[
         float, typer.Option(callback=bounded_seconds, help="Seconds to wait for the last ACK.")
     ] = 30.0,
-    content: Annotated[
-        str | None,
-        typer.Option(
-            help="batches; raw: each record by itself, a bare value; classic: both. Peers of "
-            "another make know single records only."
-        ),
-    ] = None,
-    compression: Annotated[
-        str, typer.Option(help="none, gzip, snappy, lz4 or zstd, of each batch.")
-    ] = "none",
-    spool: Annotated[
-        Path | None,
-        typer.Option(
-            help="Directory that keeps what is not stored yet: run again, and it is sent first."
-        ),
-    ] = None,
+    content: Content = None,
+    compression: Compression = "none",
+    spool: Spool = None,
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -88,6 +114,7 @@ def produce(
     set_up_logs(log_level)
     interrupt_when_told()
     checked_topic(topic)
+    lines = Lines(json_lines, record_key, header or (), key_separator)
     way: ClusterArguments = {
         "host": host,
         "advertise": advertise,
@@ -97,7 +124,7 @@ def produce(
     cluster = entered(tower, access=access, key=key, **way)
     producer = Producer(cluster, spool=spool, content=content, compression=compression)
     try:
-        sent, refused = _send_lines(producer, topic, json_lines)
+        sent, refused = _send_lines(producer, topic, lines)
     finally:
         producer.close(timeout)
     if refused is not None:
@@ -109,7 +136,7 @@ def produce(
         say(f"{counted(producer.resumed, 'record')} from the spool stored", file=sys.stderr)
 
 
-def _send_lines(producer: Producer, topic: str, json_lines: bool) -> tuple[int, MisuseError | None]:
+def _send_lines(producer: Producer, topic: str, lines: Lines) -> tuple[int, MisuseError | None]:
     """Send the lines of standard input, until they end or somebody interrupts.
 
     Returns:
@@ -122,12 +149,8 @@ def _send_lines(producer: Producer, topic: str, json_lines: bool) -> tuple[int, 
         raise MisuseError("standard input is closed: give it the lines to publish")
     sent = 0
     try:
-        bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
-        for line in lines_of(sys.stdin.buffer, bytes_max):
-            if json_lines:
-                producer.send(topic, **from_json(line))
-            else:
-                producer.send(topic, line)
+        for line in lines_of(sys.stdin.buffer, lines.bytes_max):
+            producer.send(topic, **lines.record(line))
             sent += 1
     except KeyboardInterrupt:
         pass  # what was sent before is still stored
@@ -157,6 +180,7 @@ def consume(
         bool, typer.Option("--from-beginning", help="Every record there is, then new ones.")
     ] = False,
     json_lines: Json = False,
+    format_: Format = None,
     max_records: Annotated[
         int | None, typer.Option("--max", min=1, help="End after this many records.")
     ] = None,
@@ -184,6 +208,9 @@ def consume(
     """
     set_up_logs(log_level)
     interrupt_when_told()
+    if json_lines and format_ is not None:
+        raise MisuseError("--json and --format say two things of what to print: leave one out")
+    print_ = _printing(json_lines, format_)
     start = "earliest" if from_beginning else "latest"
     way: ClusterArguments = {
         "host": host,
@@ -194,7 +221,7 @@ def consume(
     cluster = entered(tower, store, access=access, key=key, **way)
     try:
         with Consumer(cluster, topic, start=start, isolation=isolation, group=group) as consumer:
-            heard = _print_records(consumer, json_lines, max_records, timeout)
+            heard = _print_records(consumer, print_, max_records, timeout)
             if not heard and consumer.towers_away == {*cluster.towers}:
                 places = " and at ".join(cluster.towers)
                 raise UnreachableError(f"nothing answers of the tower at {places}")
@@ -202,8 +229,30 @@ def consume(
         return
 
 
+def _printing(json_lines: bool, format_: str | None) -> Callable[[Record], None]:
+    """What prints a record; on a terminal nothing of it is obeyed."""
+    if json_lines:
+        return lambda record: say(json.dumps(to_json(record)))
+    octets = _value_line if format_ is None else record_format(format_)
+    if sys.stdout.isatty():
+        return lambda record: say(octets(record).decode(errors="surrogateescape"), end="")
+
+    def written(record: Record) -> None:
+        sys.stdout.buffer.write(octets(record))
+        sys.stdout.buffer.flush()
+
+    return written
+
+
+def _value_line(record: Record) -> bytes:
+    return (record.value or b"") + b"\n"
+
+
 def _print_records(
-    consumer: Consumer, json_lines: bool, max_records: int | None, timeout: float | None
+    consumer: Consumer,
+    print_: Callable[[Record], None],
+    max_records: int | None,
+    timeout: float | None,
 ) -> int:
     """Print what comes until there is enough of it, or no more; returns how much that was."""
     printed = 0
@@ -213,13 +262,7 @@ def _print_records(
         if record is not None:
             heard = time.monotonic()
             printed += 1
-            if json_lines:
-                say(json.dumps(to_json(record)))
-            elif sys.stdout.isatty():
-                say((record.value or b"").decode(errors="surrogateescape"))
-            else:
-                sys.stdout.buffer.write((record.value or b"") + b"\n")
-                sys.stdout.buffer.flush()
+            print_(record)
         elif timeout is not None and time.monotonic() - heard >= timeout:
             break
     return printed

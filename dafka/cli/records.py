@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO
 
 from dafka.errors import MisuseError
+from dafka.limits import JSON_LINE_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import Record
 
 _FIELDS = ("value", "key", "headers", "timestamp_ms")
@@ -29,6 +30,69 @@ def lines_of(stream: BinaryIO, bytes_max: int) -> Iterator[bytes]:
                 f"longer than {bytes_max:,} bytes, and a line becomes one record: break it up"
             )
         yield line.rstrip(b"\r\n")
+
+
+class Lines:
+    """How a line of standard input becomes a record.
+
+    Args:
+        json_lines: Lines are JSON objects.
+        key: The key of every record that has none by itself.
+        headers: `NAME=VALUE`: of every record, in front of its own.
+        key_separator: Behind the key at the beginning of a line; None is no key there.
+
+    Raises:
+        MisuseError: These cannot be used together, or a header is none.
+    """
+
+    def __init__(
+        self,
+        json_lines: bool = False,
+        key: str | None = None,
+        headers: Iterable[str] = (),
+        key_separator: str | None = None,
+    ) -> None:
+        if json_lines and key_separator is not None:
+            raise MisuseError("--json has the key in each object: leave --key-separator out")
+        if key_separator == "":
+            raise MisuseError("--key-separator must not be empty")
+        self._json_lines = json_lines
+        self._key = _typed(key)
+        self._headers = [_header(one) for one in headers]
+        self._separator = _typed(key_separator)
+        self.bytes_max = JSON_LINE_BYTES_MAX if json_lines else RECORD_BYTES_MAX
+        """A line may have so many."""
+
+    def record(self, line: bytes) -> dict[str, Any]:
+        """Return the keyword arguments of `Producer.send` that a line stands for.
+
+        Raises:
+            MisuseError: It stands for none.
+        """
+        if self._json_lines:
+            record = from_json(line)
+        elif self._separator is None:
+            record = {"value": line}
+        else:
+            key, separator, value = line.partition(self._separator)
+            if not separator:
+                raise _refusal(f"no {self._separator!r}, which ends the key", line)
+            record = {"key": key, "value": value}
+        if record.get("key") is None:
+            record["key"] = self._key
+        record["headers"] = [*self._headers, *record.get("headers", ())]
+        return record
+
+
+def _header(text: str) -> tuple[str, bytes]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise MisuseError(f"--header takes NAME=VALUE: {text!r}")
+    return name, value.encode(errors="surrogateescape")
+
+
+def _typed(text: str | None) -> bytes | None:
+    return None if text is None else text.encode(errors="surrogateescape")
 
 
 def to_json(record: Record) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.cli.up import supervisor_of, watch
 from distributor.demo import drill as steps
 from distributor.demo import job
+from distributor.demo.dataset import look_for
 from distributor.demo.latency import hop_latencies
 from distributor.errors import ProcessError
 from distributor.loading import load
@@ -62,6 +63,7 @@ def demo(
     Example: distributor demo config/four-clusters.yaml
     """
     the_plan = plan(load(file))
+    look_for()
     console = open_console()
     console.print(render_text(the_plan.topology), markup=False, highlight=False)
     supervisor = supervisor_of(the_plan, file, logs)

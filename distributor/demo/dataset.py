@@ -42,6 +42,16 @@ _NUMBER = re.compile(r"-?[0-9]+((?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)")
 """`float` would take more: "inf" and "nan", which JSON has not, and "1_000"."""
 
 
+def look_for() -> None:
+    """See that the data set is there, before anything is started for it.
+
+    Raises:
+        DataSetError: The package is not installed, or has other files than it should.
+    """
+    for _, name, _ in _FILES:
+        _path(name)
+
+
 def rows(limit: int | None = None) -> Iterator[DatasetRow]:
     """Yield flights, then weather; at most `limit` of each.
 

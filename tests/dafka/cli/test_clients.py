@@ -46,6 +46,28 @@ def test_on_a_terminal_values_are_shown_and_not_obeyed(cluster, dafka):
     os.close(terminal)
 
 
+def test_keys_and_headers_go_in_and_come_out_in_kcats_letters(cluster, dafka):
+    produced = dafka(
+        *("produce", "keys", "--tower", cluster.tower, "--key-separator", ":"),
+        *("--header", "from=test"),
+        given=b"a:1\nb:2:3\n",
+    )
+    assert produced.returncode == 0, produced.stderr
+    more = ("--record-key", "c", "--header", "x=1", "--header", "y=")
+    assert dafka("produce", "keys", "--tower", cluster.tower, *more, given=b"4\n").returncode == 0
+    consumed = dafka(
+        *("consume", "keys", "--tower", cluster.tower, "--from-beginning", "--max", "3"),
+        *("--format", r"%t %k=%v [%h]\n"),
+    )
+    assert consumed.returncode == 0, consumed.stderr
+    lines = consumed.stdout.splitlines()
+    assert sorted(lines) == [
+        b"keys a=1 [from=test]",
+        b"keys b=2:3 [from=test]",
+        b"keys c=4 [x=1,y=]",
+    ]
+
+
 def test_one_line_is_one_record(cluster, dafka):
     produced = dafka("produce", "line", "--tower", cluster.tower, given=b"one\n")
     assert produced.stderr == b"1 record stored\n"

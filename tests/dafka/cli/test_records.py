@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dafka.cli.records import from_json, lines_of, to_json
+from dafka.cli.records import Lines, from_json, lines_of, to_json
 from dafka.errors import MisuseError
 from dafka.model import Header, Record
 from dafka.records.batch import BatchBuilder
@@ -143,3 +143,45 @@ def test_an_input_that_cannot_be_read_is_told():
 
     with pytest.raises(MisuseError, match="standard input cannot be read: Is a directory"):
         next(lines_of(Directory(), 5))
+
+
+@pytest.mark.parametrize(
+    ("options", "line", "sent"),
+    [
+        ({}, b"a:1", (None, b"a:1", [])),
+        ({"key_separator": ":"}, b"a:1:2", (b"a", b"1:2", [])),
+        ({"key_separator": "\t"}, b"\t", (b"", b"", [])),
+        ({"key": "k", "headers": ["a=1", "a==", "b="]}, b"", (b"k", b"", ["a1", "a=", "b"])),
+        ({"key": "k", "key_separator": ":"}, b"a:1", (b"a", b"1", [])),
+        ({"json_lines": True, "key": "k"}, b'{"value": "v"}', (b"k", b"v", [])),
+        ({"json_lines": True, "key": "k"}, b'{"value": "v", "key": "a"}', (b"a", b"v", [])),
+        (
+            {"json_lines": True, "headers": ["a=1"]},
+            b'{"value": "v", "headers": {"b": "2"}}',
+            (None, b"v", ["a1", "b2"]),
+        ),
+    ],
+)
+def test_what_is_said_of_every_line(options, line, sent):
+    record = Lines(**options).record(line)
+    headers = [name + value.decode() for name, value in record["headers"]]
+    assert (record["key"], record["value"], headers) == sent
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"json_lines": True, "key_separator": ":"}, "leave --key-separator out"),
+        ({"key_separator": ""}, "must not be empty"),
+        ({"headers": ["a"]}, "takes NAME=VALUE: 'a'"),
+        ({"headers": ["=a"]}, "takes NAME=VALUE"),
+    ],
+)
+def test_what_cannot_be_said_of_lines_is_refused(options, complaint):
+    with pytest.raises(MisuseError, match=complaint):
+        Lines(**options)
+
+
+def test_a_line_without_its_key_is_refused():
+    with pytest.raises(MisuseError, match="no b':', which ends the key: b'value'"):
+        Lines(key_separator=":").record(b"value")

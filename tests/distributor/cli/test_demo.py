@@ -3,6 +3,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from dafka.records.envelope import Envelope
 from distributor.cli.demo import report
 from distributor.cli.main import app
 from distributor.demo.job import Published, ReadProof
+from distributor.errors import DataSetError
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict
 from topology import plan
 
@@ -23,6 +25,17 @@ from topology import plan
 def test_a_number_of_rows_that_makes_no_sense_is_refused(rows):
     done = CliRunner().invoke(app, ["demo", "topology.yaml", f"--rows={rows}"])
     assert done.exit_code == 2
+
+
+def test_a_data_set_that_is_not_there_is_said_before_anything_is_started(pair, monkeypatch):
+    def lacks(_package):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr("distributor.demo.dataset.metadata.files", lacks)
+    done = CliRunner().invoke(app, ["demo", str(pair.file)])
+    assert isinstance(done.exception, DataSetError)
+    assert "pip install" in str(done.exception)
+    assert done.output == ""
 
 
 def demo_of(pair, tmp_path):
