@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import count
+from random import Random
+
 import pytest
 
 from dafka.model import PartitionShare, range_of, slot_of
+from dafka.testing.world import Faults
 from distributor.testing import shares
+from distributor.testing.checkers import settled
 from distributor.testing.shares import SharesOutcome, run
+from distributor.testing.world import SimWorld
+from topology.plan import plan
+from topology.testing import random_topology
 
 
 @pytest.mark.sim
@@ -15,6 +23,36 @@ def test_whatever_the_shares_all_records_come_once_and_in_order():
     assert [outcome.problems for outcome in outcomes] == [[]] * 12
     assert all(outcome.records for outcome in outcomes)
     assert max(len(outcome.numbers) for outcome in outcomes) > 3
+
+
+def of_two_clusters():
+    """A plan of two links."""
+    plans = (plan(random_topology(Random(seed), 2)) for seed in count())
+    return next(one for one in plans if len(one.links) == 2)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("of", "busiest"), [(1, 960), (2, 480), (4, 240), (8, 120), (16, 70)])
+def test_what_each_of_more_shares_has_to_copy_is_less(of, busiest):
+    """Beyond this machine's cores: 96 producers' records, of which each is copied by one share."""
+    sim = SimWorld(of_two_clusters(), 1, Faults(), 96)
+    whole, back = sim.links
+    whole.crash()
+    for producer in sim.clusters[whole.link.source].producers:
+        for topic in ("flights", "weather"):
+            producer.send(topic, 5)
+    sim.world.run_until(sim.world.now_ms + 5_000)
+    parts = [whole.divided(PartitionShare(number, of), f"-{number}") for number in range(of)]
+    sim.links = [*parts, back]
+    for link in parts:
+        link.boot()
+    began_ms = sim.world.now_ms
+    while not settled(sim) and sim.world.now_ms < began_ms + 120_000:
+        sim.world.run_until(sim.world.now_ms + 250)
+    assert settled(sim)
+    copied = [link.forwarded for link in parts]
+    assert sum(copied) == 960
+    assert max(copied) == busiest
 
 
 def test_the_same_seed_is_the_same_run():
