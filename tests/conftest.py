@@ -43,6 +43,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# As the product has it (distributor/control): whatever imports gRPC first.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 # Each command that is started as a process would compile all it imports, where this is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

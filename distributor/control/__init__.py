@@ -1,4 +1,11 @@
-"""Telling a running distributor what to do: questions and answers on a port of its own.
+"""What drives running distributors: controllers and replicas, and what operators ask of both.
 
-And, not spoken by anybody yet, how controllers drive replicas: docs/control-protocol.md.
+docs/control-protocol.md has how they speak; `protocol` and `client` are what distributors without
+controllers are told on a socket of their own.
 """
+
+import os
+
+# Before anything here imports gRPC: its handlers of fork() run in a child that only becomes another
+# program, find their descriptors closed, and abort it: one of a hundred children of a supervisor.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

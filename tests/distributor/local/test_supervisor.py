@@ -257,3 +257,33 @@ def test_a_cluster_that_is_taken_down_stays_down_until_it_is_brought_back(superv
     supervisor.bring_back("c")
     assert supervisor.watch() == []
     assert child.state == "up"
+
+
+BESIDE_GRPC = """
+import subprocess
+from concurrent import futures
+from distributor.control.operator_client import OperatorClient
+from distributor.local.supervisor import die_with_parent
+import grpc
+server = grpc.server(futures.ThreadPoolExecutor(2))
+port = server.add_insecure_port("127.0.0.1:0")
+server.start()
+with OperatorClient(f"127.0.0.1:{port}") as client:
+    grpc.channel_ready_future(client._channel).result(60)
+    ends = [
+        subprocess.run(["true"], preexec_fn=die_with_parent, capture_output=True).returncode
+        for _ in range(400)
+    ]
+server.stop(None)
+print(sum(map(bool, ends)))
+"""
+
+
+@pytest.mark.net
+def test_children_of_a_process_that_speaks_grpc_begin():
+    environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    environment.pop("GRPC_ENABLE_FORK_SUPPORT", None)
+    done = subprocess.run(
+        [sys.executable, "-c", BESIDE_GRPC], env=environment, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr[-2_000:]
