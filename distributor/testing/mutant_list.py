@@ -417,8 +417,8 @@ MUTANTS = [
     Mutant(
         "a lease is looked at by a clock that stands still in suspension",
         "dafka/node/group.py",
-        "self._clock.now_ms() >= lease_ms",
-        "1_000 * self._clock.seconds() >= lease_ms",
+        "self._clock.now_ms() < lease_ms",
+        "1_000 * self._clock.seconds() < lease_ms",
     ),
     Mutant(
         "a lease counts from when the answer came",

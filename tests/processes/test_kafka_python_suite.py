@@ -84,7 +84,7 @@ FAILURES = {
 SKIPPED = {
     f"{PRODUCER}::{test}[{codec}]": f"kafka-python has {codec} only with packages of its own"
     for test in ("test_end_to_end", "test_kafka_producer_proper_record_metadata")
-    for codec in ("snappy", "lz4", "zstd")
+    for codec in ("snappy", "lz4")
 } | {
     f"{CONSUMER}::test_kafka_consumer_offsets_for_time_old": "of brokers without times",
     f"{ADMIN}::test_list_config_resources": "of brokers from 4.1 on",

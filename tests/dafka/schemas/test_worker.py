@@ -76,7 +76,7 @@ def test_what_takes_too_long_is_refused_and_the_next_is_judged(judges):
 @pytest.mark.parametrize(
     "text",
     [
-        "message A { optional B b = 1; } " * 30_000,
+        "message A{optional B b=1;}" * 40_000,
         "/*" * (SCHEMA_BYTES_MAX // 2),
         f"message A {{ reserved {', '.join(str(2 * at + 1) for at in range(120_000))}; }}",
     ],
@@ -85,9 +85,9 @@ def test_what_takes_a_compiler_too_long_is_refused_and_leaves_nothing_behind(
     text, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    with Judges(work_s_max=1.5) as judges:
+    with Judges(work_s_max=1.0) as judges:
         error = refused(judges, Case(Source("PROTOBUF", text)))
-        assert (error.code, "more than 1.5 s" in str(error)) == (42201, True)
+        assert (error.code, "more than 1 s" in str(error)) == (42201, True)
         assert list(tmp_path.iterdir()) == []
         assert judges(Case(Source("PROTOBUF", "message A {}"))).compiled
         (folder,) = tmp_path.iterdir()
