@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import os
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,14 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 32 * 1024 * 1024 - 64 * 1024
 """Just below the largest block that glibc learns from."""
+
+_KEPT_BYTES = 64 * 1024 * 1024
+"""What a heap keeps at its end then: twice that block."""
+
+_LITTLE_BYTES = 256 * 1024
+
+_TRIM_THRESHOLD = -1
+"""The number of M_TRIM_THRESHOLD."""
 
 _GARBAGE_MAX = 20_000
 """Objects made and still there before the collector looks for cycles among them; Python's own
@@ -32,7 +41,24 @@ def keep_freed_memory() -> None:
     one or two a thread: for processes that do little else than move batches. `dafka store` and
     `distributor run` do it; an application decides by itself.
     """
+    global _keeping
     bytes(_BLOCK_BYTES)  # not a bytearray: that would be filled
+    _keeping = not any(name.startswith(("MALLOC_", "GLIBC_")) for name in os.environ)
+
+
+_keeping = False
+"""Whether `keep_freed_memory` holds."""
+
+
+def keep_little(wanted: bool) -> None:
+    """Let heaps keep next to nothing at their ends while that is wanted; then as much as before.
+
+    `give_back_freed_memory` leaves the end of every heap but the first, which is that of one thread
+    of ZeroMQ or another: up to 64 MiB. It does nothing where `keep_freed_memory` does not hold.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if _keeping else None
+    if mallopt is not None:
+        mallopt(_TRIM_THRESHOLD, _LITTLE_BYTES if wanted else _KEPT_BYTES)
 
 
 def collect_rarely() -> None:

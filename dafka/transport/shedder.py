@@ -25,7 +25,7 @@ import zmq
 
 from dafka.process import metrics
 from dafka.process.clock import now_ms
-from dafka.process.memory import give_back_freed_memory
+from dafka.process.memory import give_back_freed_memory, keep_little
 from dafka.transport.descriptors import Descriptors
 from dafka.transport.doors import ShutOut, keep_out
 from dafka.transport.shedding import Shedding
@@ -237,6 +237,8 @@ class _Lookout:
         self._kept_out: tuple[str, ...] = ()
         """As the kernel was told last."""
         self._complained = False
+        self._wasteful = False
+        """Whether heaps keep little at present."""
         self._looked_ms = self._trim_ms = self._told_ms = 0
         self._look_s = 0.0
 
@@ -267,10 +269,17 @@ class _Lookout:
             self._look(now)
             rest_s = max(WATCHING_S, WATCHING_SHARE * self._look_s)
         self._keep_out(self._shut_out.hosts(now))
-        if self._shedding.wasteful and self._trim_ms <= now:
+        self._give_back(now)
+        return rest_s
+
+    def _give_back(self, now: int) -> None:
+        wasteful = self._shedding.wasteful
+        if wasteful != self._wasteful:
+            self._wasteful = wasteful
+            keep_little(wasteful)
+        if wasteful and self._trim_ms <= now:
             self._trim_ms = now + TRIM_MS
             give_back_freed_memory()
-        return rest_s
 
     def _is_due(self, now: int) -> bool:
         """Whether to look at connections now."""

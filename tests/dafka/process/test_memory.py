@@ -90,3 +90,47 @@ def test_giving_memory_back_leaves_no_garbage():
     for _ in range(100):
         give_back_freed_memory()
     assert len(gc.get_objects()) < before + 50
+
+
+KEEPING = """
+import os, sys, threading
+from pathlib import Path
+from dafka.process.memory import give_back_freed_memory, keep_freed_memory, keep_little
+
+def resident_mib():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20
+
+def use(count):
+    blocks = [bytearray(100_000) for _ in range(count)]
+    del blocks
+
+def work():
+    use(1)
+    before = resident_mib()
+    use(400)
+    kept = resident_mib() - before
+    give_back_freed_memory()
+    left = resident_mib() - before
+    keep_little(True)
+    use(10)
+    little = resident_mib() - before
+    keep_little(False)
+    use(400)
+    print(kept, left, little, resident_mib() - before)
+
+keep_freed_memory()
+thread = threading.Thread(target=work)  # its heap is not the first
+thread.start()
+thread.join()
+"""
+
+
+@glibc
+def test_heaps_keep_little_while_that_is_wanted():
+    environment = {"PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", KEEPING], env=environment, capture_output=True, text=True, check=True
+    )
+    kept, left, little, again = map(int, done.stdout.split())
+    assert min(kept, left, again) > 20, "trimming leaves the end of a heap that is not the first"
+    assert little < 5
