@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -102,29 +101,24 @@ def submit(standalone, settings, environment):
 
     def submit(*words):
         command = [program("spark-submit"), "--master", standalone.master, *settings]
-        done = subprocess.run(
-            [*command, *map(str, words)],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=JOB_S_MAX,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr[-4_000:]
-        return done.stdout
+        return said_by([*command, *map(str, words)], environment)
 
     return submit
+
+
+def said_by(command, environment):
+    """What a command has printed that came to a good end."""
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=JOB_S_MAX, check=False
+    )
+    assert done.returncode == 0, done.stderr[-4_000:]
+    return done.stdout
 
 
 @pytest.fixture
 def trio(tmp_path, free_ports, until):
     """Three clusters, and some flights on the first two."""
-    flights = some_flights()
-    trio = Trio(tmp_path, free_ports(9))
-    with ExitStack() as stack:
-        trio.run(stack)
-        trio.publish(flights)
-        until(lambda: trio.held("c2", "flights") == len(flights))
+    with Trio(tmp_path, free_ports(9)).running(some_flights(), until) as trio:
         yield trio
 
 
@@ -191,15 +185,7 @@ def test_an_audit_reports_where_executors_write(
     until(lambda: trio.held("c3", "flights") == trio.held("c1", "flights"))
     report = (tmp_path / "report").as_uri()
     words = ["audit", trio.file, "--master", standalone.master, "--report", report, *settings]
-    done = subprocess.run(
-        [sys.executable, "-m", "distributor", *words],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=JOB_S_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4_000:]
+    said_by([sys.executable, "-m", "distributor", *words], environment)
     (written,) = (tmp_path / "report" / "report.txt").glob("part-*")
     assert "equal: every record is everywhere" in written.read_text()
     assert parquet.read_table(tmp_path / "report" / "findings.parquet").num_rows == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -40,7 +41,16 @@ class Trio:
         Path(self.file).write_text("\n".join(lines))
         self.topology = load(self.file)
 
-    def run(self, stack):
+    @contextmanager
+    def running(self, flights, until):
+        """All of it runs, and c2 has these flights."""
+        with ExitStack() as stack:
+            self._run(stack)
+            self.publish(flights)
+            until(lambda: self.held("c2", "flights") == len(flights))
+            yield self
+
+    def _run(self, stack):
         for cluster in self.topology.clusters:
             stack.enter_context(Tower(cluster.towers[0]))
             (spec,) = cluster.stores

@@ -5,41 +5,14 @@ import pytest
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Partition
 from dafka.query.listing import Listing
-from dafka.storage.log import ChangeOrder, extent_of
-from dafka.storage.memory import MemoryLog
+from dafka.storage.log import ChangeOrder
 from tests.support.batches import make_batch
+from tests.support.listed_store import ListedStore
 
 A, B = Partition("orders", "A"), Partition("orders", "B")
 
 
-class Answering:
-    """A store, without a socket."""
-
-    def __init__(self):
-        self.log = MemoryLog("AB" * 16)
-        self.listed = []
-
-    def changes(self, since, topic=None):
-        if since is None:
-            return {}, self.log.changes.now
-        changed = self.log.changes.since(since)
-        if changed is None:
-            return None
-        told = {one: self.kept(one) for one, _ in changed if topic in (None, one.topic)}
-        return told, self.log.changes.now
-
-    def ranges(self, topic=None):
-        self.listed.append(topic)
-        return {one: self.kept(one) for one in self.log.extents() if topic in (None, one.topic)}
-
-    def kept(self, place):
-        if place not in self.log.extents():
-            return None
-        extent = extent_of(self.log, place)
-        return range(extent.start, extent.head + 1)
-
-
-class Older(Answering):
+class Older(ListedStore):
     """One of before there were changes to ask for."""
 
     def changes(self, since, topic=None):
@@ -48,7 +21,7 @@ class Older(Answering):
 
 @pytest.fixture
 def store():
-    return Answering()
+    return ListedStore()
 
 
 def grow(store, partition, sequence=0):

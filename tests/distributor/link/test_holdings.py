@@ -6,9 +6,9 @@ from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition, PartitionShare
 from dafka.query import cluster_client
-from dafka.storage.log import ChangeOrder, extent_of
-from dafka.storage.memory import MemoryLog
+from dafka.storage.log import ChangeOrder
 from distributor.link.holdings import BothEnds, Holdings, StoreView
+from tests.support.listed_store import ListedStore
 from topology.model import ClusterSpec, StoreSpec
 
 A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("private", "A")
@@ -17,8 +17,7 @@ A, B, PRIVATE = Partition("orders", "A"), Partition("orders", "B"), Partition("p
 class Silent:
     """A store that does not answer."""
 
-    def __init__(self):
-        self.whole = 0
+    listed = ()
 
     def changes(self, since, topic=None):
         raise QueryError("silent")
@@ -30,40 +29,20 @@ class Silent:
         raise QueryError("silent")
 
 
-class Answering(Silent):
-    """A store, without a socket; counts how often it was asked for everything."""
+class Answering(ListedStore):
+    """A store that answers; remembers also of which partitions it was asked by name."""
 
     def __init__(self, *batches):
-        super().__init__()
-        self.log = MemoryLog("AB" * 16)
-        self.log.append(batches)
+        super().__init__(*batches)
         self.named = []
-
-    def changes(self, since, topic=None):
-        if since is None:
-            return {}, self.log.changes.now
-        changed = self.log.changes.since(since)
-        if changed is None:
-            return None
-        listed = self.log.extents()
-        ranges = {place: self.kept(place) if place in listed else None for place, _ in changed}
-        return ranges, self.log.changes.now
-
-    def ranges(self, topic=None):
-        self.whole += 1
-        return {place: self.kept(place) for place in self.log.extents()}
 
     def ranges_of(self, partitions):
         self.named.append(set(partitions))
         ends = self.log.ends()
-        return {place: self.kept(place) for place in partitions if place in ends}
+        return {place: self.reach(place) for place in partitions if place in ends}
 
     def health(self):
         return None
-
-    def kept(self, place):
-        extent = extent_of(self.log, place)
-        return range(extent.start, extent.head + 1)
 
 
 class Older(Answering):
@@ -122,7 +101,7 @@ def test_all_is_asked_for_once_and_then_what_has_changed(survey):
         {A: 5},
         set(),
     )
-    assert store.whole == 1
+    assert len(store.listed) == 1
 
 
 def test_of_a_share_only_its_own_partitions_are_taken_in_and_named():
@@ -216,7 +195,7 @@ def test_a_store_that_was_started_anew_is_asked_for_all(survey):
     emptied.log.changes = ChangeOrder("another opening")
     assert holdings.ask()
     assert holdings.said.heads == {A: 0}
-    assert emptied.whole == 1
+    assert len(emptied.listed) == 1
 
 
 def test_the_first_that_answers_speaks_for_all_and_another_begins_anew(survey, caplog):
@@ -292,7 +271,7 @@ def test_nothing_is_forgotten_while_no_store_answers(survey):
     stores["one"] = store
     store.log.append([batch(B, 0, 1)])
     assert holdings.ask()
-    assert (holdings.said.heads, store.whole) == ({A: 4, B: 0}, 1)
+    assert (holdings.said.heads, len(store.listed)) == ({A: 4, B: 0}, 1)
 
 
 def test_where_logs_begin_is_what_all_stores_say(survey):
@@ -328,7 +307,7 @@ def test_a_store_that_cannot_tell_what_has_changed_is_asked_for_all_each_time(su
     assert holdings.ask()
     store.log.append([batch(A, 5, 1)])
     assert holdings.ask()
-    assert (holdings.said.heads, store.whole) == ({A: 5}, 2)
+    assert (holdings.said.heads, len(store.listed)) == ({A: 5}, 2)
 
 
 def both_ends(monkeypatch, stores):

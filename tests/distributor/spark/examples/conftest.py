@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 import pytest
 
 from distributor.spark import register
@@ -18,9 +16,5 @@ def flights():
 @pytest.fixture
 def trio(spark, flights, tmp_path, free_ports, until):
     register(spark)
-    trio = Trio(tmp_path, free_ports(9))
-    with ExitStack() as stack:
-        trio.run(stack)
-        trio.publish(flights)
-        until(lambda: trio.held("c2", "flights") == len(flights))
+    with Trio(tmp_path, free_ports(9)).running(flights, until) as trio:
         yield trio
