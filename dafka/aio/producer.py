@@ -83,7 +83,7 @@ class AsyncProducer:
         options["max_block_ms"] = min(0, self._max_block_ms)
         self._producer = Producer(cluster, **options)
         self._bell = Bell()
-        self._producer.changed = self._bell.ring
+        self._producer.listen(self._bell.ring)
 
     @property
     def address(self) -> str:

@@ -26,7 +26,7 @@ from dafka.cli.options import (
     bounded_seconds,
     entered,
 )
-from dafka.cli.record_format import record_format
+from dafka.cli.record_format import LETTERS, record_format
 from dafka.cli.records import Lines, lines_of, to_json
 from dafka.errors import MisuseError, UnreachableError
 from dafka.model import Record, checked_topic
@@ -77,9 +77,9 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        help="What to print of each: %t topic, %p partition, %o sequence, %k key, %s or %v "
-        "value, %h headers, %T timestamp, %K and %S bytes of key and value, %%; \\n ends "
-        "a line. As in kcat.",
+        help="What to print of each, in the letters of kcat: "
+        + ", ".join(f"%{letter} {meaning}" for letter, (meaning, _) in LETTERS.items())
+        + "; \\n ends a line.",
     ),
 ]
 

@@ -31,16 +31,16 @@ def _headers(record: Record) -> bytes:
 
 LETTERS: dict[str, tuple[str, Callable[[Record], bytes]]] = {
     "t": ("topic", lambda record: record.topic.encode()),
-    "p": ("partition: the address of its producer", lambda record: record.address.encode()),
-    "o": ("sequence, which others call offset", lambda record: b"%d" % record.sequence),
+    "p": ("partition (the address of its producer)", lambda record: record.address.encode()),
+    "o": ("sequence", lambda record: b"%d" % record.sequence),
     "k": ("key", lambda record: _octets(record.key)),
     "s": ("value", lambda record: _octets(record.value)),
-    "v": ("value, too", lambda record: _octets(record.value)),
-    "h": ("headers, NAME=VALUE,…", _headers),
-    "T": ("timestamp, milliseconds since 1970", lambda record: b"%d" % record.timestamp_ms),
-    "K": ("bytes of the key, -1 for none", lambda record: _length(record.key)),
-    "S": ("bytes of the value, -1 for none", lambda record: _length(record.value)),
-    "%": ("a percent sign", lambda _record: b"%"),
+    "v": ("value as well", lambda record: _octets(record.value)),
+    "h": ("headers", _headers),
+    "T": ("timestamp in milliseconds", lambda record: b"%d" % record.timestamp_ms),
+    "K": ("length of the key", lambda record: _length(record.key)),
+    "S": ("length of the value", lambda record: _length(record.value)),
+    "%": ("itself", lambda _record: b"%"),
 }
 """What stands behind a percent sign: what it means, and what it prints."""
 

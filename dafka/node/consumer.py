@@ -276,7 +276,7 @@ class Consumer:
         Raises:
             MisuseError: The consumer is in no group.
         """
-        return self._grouped().commit()
+        return self._grouped().begin_commit()
 
     def positions(self) -> dict[Partition, int]:
         """Return the sequence that comes next, of each partition that is this consumer's.

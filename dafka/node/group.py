@@ -361,7 +361,7 @@ class GroupRole:
             return False
         return not (self.hand.stopped or self.left.is_set())
 
-    def commit(self) -> Committing:
+    def begin_commit(self) -> Committing:
         """Begin to commit what was handed over."""
         self._check()
         positions, lost = self.hand.vouch()

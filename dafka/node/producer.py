@@ -113,8 +113,7 @@ class Producer:
         """Guards everything below. Taken directly: through the condition it costs twice as much."""
         self._changed = threading.Condition(self._lock)
         """Tells of freed buffers, finished batches, and batches in the spool."""
-        self.changed: Callable[[], None] = lambda: None
-        """Called when futures are done, for one, in the producer's own thread; must not wait."""
+        self._told: Callable[[], None] = lambda: None
         self._open = OpenBatches()
         self._rival: AddressInUseError | None = None
         """Why nothing is sent any more, once another producer has our address."""
@@ -412,6 +411,14 @@ class Producer:
             self._node.wake()
         return batch
 
+    def listen(self, told: Callable[[], None]) -> None:
+        """Have something called when futures are done, there is room, or more is in the spool.
+
+        Args:
+            told: Called in the producer's own thread; must not wait.
+        """
+        self._told = told
+
     def full(self, waited_ms: int) -> BufferFullError:
         """What to tell whoever has waited so long for room."""
         with self._lock:
@@ -466,7 +473,7 @@ class Producer:
         with self._lock:
             self._deliveries.spooled.update((one.partition.topic, one.end) for one in batches)
             self._changed.notify_all()
-        self.changed()
+        self._told()
 
     def stored(self, effect: Stored) -> None:
         """Finish the batches that are stored. Called by the node's thread."""
@@ -477,7 +484,7 @@ class Producer:
             self._holes.pop(effect.partition.topic, None)
         for future, delivery in finished:
             future.set_result(delivery)
-        self.changed()
+        self._told()
 
     def hole_found(self, effect: HoleFound) -> None:
         """Nobody is to wait for what may never be stored. Called by the node's thread."""
@@ -491,7 +498,7 @@ class Producer:
             failed = self._deliveries.fail(topic)
         for future in failed:
             future.set_exception(error)
-        self.changed()
+        self._told()
 
     def disputed(self, effect: Disputed) -> None:
         """Another producer has our address: nothing more is sent. Called by the node's thread."""
@@ -512,4 +519,4 @@ class Producer:
             self._changed.notify_all()
         for partition, count, future in lost:
             future.set_exception(reason(partition, count))
-        self.changed()
+        self._told()

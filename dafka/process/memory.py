@@ -56,7 +56,7 @@ def keep_little(wanted: bool) -> None:
     `give_back_freed_memory` leaves the end of every heap but the first, which is that of one thread
     of ZeroMQ or another: up to 64 MiB. It does nothing where `keep_freed_memory` does not hold.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if _keeping else None
+    mallopt = _of_glibc("mallopt") if _keeping else None
     if mallopt is not None:
         mallopt(_TRIM_THRESHOLD, _LITTLE_BYTES if wanted else _KEPT_BYTES)
 
@@ -78,12 +78,12 @@ def give_back_freed_memory() -> None:
 
     It takes some milliseconds, in which other threads wait for memory. Source: malloc_trim(3).
     """
-    trim = _trim()
+    trim = _of_glibc("malloc_trim")
     if trim is not None:
         trim(0)
 
 
 @cache
-def _trim() -> Callable[[int], int] | None:
+def _of_glibc(name: str) -> Callable[..., int] | None:
     # Once: each library that is opened is garbage in a circle, and those stay for long here.
-    return getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return getattr(ctypes.CDLL(None), name, None)

@@ -248,6 +248,8 @@ class _Lookout:
             while not self._shedder.end():
                 time.sleep(self.tick(now_ms()))
         finally:
+            if self._wasteful:
+                keep_little(False)
             os.close(self._statm)
             self._descriptors.close()
 

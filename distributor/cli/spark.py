@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 
 
+def without_spark(error: ModuleNotFoundError) -> MisuseError:
+    """What to tell whoever has not installed what Spark jobs need."""
+    return MisuseError(
+        f"Spark is not installed ({error.name} is missing): pip install 'dafka-distributor[spark]'"
+    )
+
+
 def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
     """Open a session for one of our jobs.
 
@@ -33,10 +40,7 @@ def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
         from dafka.spark.session import open_session
         from distributor.spark import register
     except ModuleNotFoundError as error:
-        raise MisuseError(
-            f"Spark is not installed ({error.name} is missing): "
-            "pip install 'dafka-distributor[spark]'"
-        ) from error
+        raise without_spark(error) from error
     settings = {}
     for setting in conf:
         key, equals, value = setting.partition("=")

@@ -9,6 +9,7 @@ import typer
 
 from dafka.errors import MisuseError
 from dafka.plural import counted
+from distributor.cli.spark import without_spark
 from topology.terminal import say
 
 ENDINGS = (".tar.gz", ".tgz")
@@ -43,10 +44,7 @@ def package(
     try:
         from distributor.spark.archive import write_archive
     except ModuleNotFoundError as error:
-        raise MisuseError(
-            f"Spark is not installed ({error.name} is missing): "
-            "pip install 'dafka-distributor[spark]'"
-        ) from error
+        raise without_spark(error) from error
     try:
         versions = write_archive(archive)
     except OSError as error:
