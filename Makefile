@@ -11,7 +11,7 @@ ROUNDS ?= 50
 SEED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help install tools demo kafka-demo drill test lint types imports unit sim fuzz chaos spark-faults busy hostile mutants bench screenshot lock clean
+.PHONY: help install tools demo kafka-demo drill test lint types imports unit sim fuzz chaos spark-faults busy hostile mutants bench docs screenshot lock clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -21,7 +21,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/installed: pyproject.toml $(LOCK) | $(BIN)/python
-	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable .
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[all]'
 	touch $@
 
 $(VENV)/installed-data: $(VENV)/installed
@@ -53,7 +53,7 @@ demo: $(VENV)/installed-data  ## Four clusters, one tree, a real data set everyw
 	$(BIN)/distributor demo config/four-clusters.yaml $(if $(KEEP),--keep)
 
 kafka-demo: $(VENV)/installed-data  ## The same from a Kafka producer to a Kafka group, whose gateway is killed
-	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[kafka]'
+	$(BIN)/python $(PIP_INSTALL) --constraint $(LOCK) --editable '.[all,kafka]'
 	$(BIN)/distributor demo config/kafka.yaml --kafka $(if $(KEEP),--keep)
 
 drill: $(VENV)/installed  ## Lose a cluster under load and get it back, with nothing lost
@@ -103,7 +103,10 @@ $(VENV)/installed-bench: $(VENV)/installed-dev
 bench: $(VENV)/installed-bench  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
 
-screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in the README, made anew
+docs: $(VENV)/installed-dev  ## The documentation as a site, in data/site
+	$(BIN)/mkdocs build --quiet --strict
+
+screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in docs/operations.md, made anew
 	$(BIN)/python -m distributor.testing.screenshot config/four-clusters.yaml docs/dashboard.png
 
 lock:  ## The newest versions that pyproject.toml allows, into .ci/constraints.txt

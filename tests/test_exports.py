@@ -46,7 +46,7 @@ PUBLIC = {
     topology: {
         *("Branch", "ClusterName", "ClusterSpec", "Distributor", "Link", "Names", "Plan", "Spread"),
         *("Topology", "load", "plan", "prove", "render_text", "spread"),
-        *("InvalidError", "Problem", "TopologyError", "UnreadableError"),
+        *("InvalidError", "MissingExtraError", "Problem", "TopologyError", "UnreadableError"),
     },
     distributor: {
         *("DistributorError", "LinkNode", "Status", "Verdict", "status_of", "verify"),

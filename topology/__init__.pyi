@@ -2,6 +2,7 @@ from .errors import InvalidError as InvalidError
 from .errors import Problem as Problem
 from .errors import TopologyError as TopologyError
 from .errors import UnreadableError as UnreadableError
+from .extras import MissingExtraError as MissingExtraError
 from .loading import load as load
 from .model import Branch as Branch
 from .model import ClusterName as ClusterName

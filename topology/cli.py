@@ -18,6 +18,7 @@ import typer
 from topology.copyflags import bit, format_flags, mask
 from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
+from topology.extras import MissingExtraError, told_of_extras
 from topology.loading import load
 from topology.model import Topology, branches
 from topology.names import Names
@@ -399,9 +400,13 @@ def main() -> None:
     """Run the command line."""
     try:
         try:
-            app()
+            with told_of_extras():
+                app()
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except MissingExtraError as error:
+        complain("topology", error)
+        sys.exit(2)
     except OSError as error:
         end_unwritten("topology", error)

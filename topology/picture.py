@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from PIL import Image, ImageDraw, ImageFont
-
 from topology.errors import TooLargeError
+from topology.extras import told_of_extras
 from topology.model import Branch, ClusterName, Topology, Tree, leaves
+
+with told_of_extras():
+    from PIL import Image, ImageDraw, ImageFont
 
 CLUSTERS_MAX = 100
 """A row of more is wider than image viewers and paper; DOT and Mermaid have tools that scroll."""

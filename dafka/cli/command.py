@@ -17,6 +17,7 @@ from typer import Typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from topology.extras import MissingExtraError, told_of_extras
 from topology.terminal import complain, end_with_version
 
 Version = Annotated[
@@ -107,12 +108,12 @@ def run(program: str, app: Callable[[], None], misuse: Errors, failures: Errors)
     Args:
         program: Its name, before what is said.
         app: What it does.
-        misuse: Errors of exit code 2.
+        misuse: Errors of exit code 2, beside that an extra is not installed.
         failures: Errors of exit code 1, unless they are of `misuse`.
     """
     try:
         try:
-            _run(program, app, misuse, failures)
+            _run(program, app, (MissingExtraError, *misuse), failures)
         finally:
             if sys.stdout is not None:  # as it is where there is none at all
                 sys.stdout.flush()
@@ -125,7 +126,8 @@ def run(program: str, app: Callable[[], None], misuse: Errors, failures: Errors)
 
 def _run(program: str, app: Callable[[], None], misuse: Errors, failures: Errors) -> None:
     try:
-        app()
+        with told_of_extras():
+            app()
     except misuse as error:
         complain(program, error)
         sys.exit(2)

@@ -4,5 +4,8 @@
 here and nowhere else in this package; they come with the extra `dafka-distributor[spark]`.
 """
 
-from dafka.spark.source import DafkaDataSource as DafkaDataSource
-from dafka.spark.source import register as register
+from topology.extras import told_of_extras
+
+with told_of_extras():
+    from dafka.spark.source import DafkaDataSource as DafkaDataSource
+    from dafka.spark.source import register as register

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dafka.errors import MisuseError
 from distributor.demo import job
 from distributor.demo.job import ReadProof
 from distributor.errors import ProcessError
@@ -33,17 +32,12 @@ def kafka_job(
     """Run the steps; True if every row was read once, in order.
 
     Raises:
-        MisuseError: There is no Kafka client.
+        MissingExtraError: There is no Kafka client.
         PlanError: A cluster has no gateway.
         ProcessError: Nothing goes on any more.
     """
-    try:
-        from distributor.demo import kafka
-    except ModuleNotFoundError as error:
-        raise MisuseError(
-            f"no Kafka client is installed ({error.name} is missing): "
-            "pip install 'dafka-distributor[kafka]'"
-        ) from error
+    from distributor.demo import kafka
+
     here, there = kafka.gateways_of(topology)
     away = topology.clusters[-1].name
     run = kafka.KafkaRun(secrets.token_hex(4), here, there, limit)

@@ -23,24 +23,16 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 
 
-def without_spark(error: ModuleNotFoundError) -> MisuseError:
-    """What to tell whoever has not installed what Spark jobs need."""
-    return MisuseError(
-        f"Spark is not installed ({error.name} is missing): pip install 'dafka-distributor[spark]'"
-    )
-
-
 def session(master: str, name: str, conf: Iterable[str]) -> SparkSession:
     """Open a session for one of our jobs.
 
     Raises:
-        MisuseError: Spark or Java is not installed, or a setting is not NAME=VALUE.
+        MissingExtraError: Spark is not installed.
+        MisuseError: Java is not installed, or a setting is not NAME=VALUE.
     """
-    try:
-        from dafka.spark.session import open_session
-        from distributor.spark import register
-    except ModuleNotFoundError as error:
-        raise without_spark(error) from error
+    from dafka.spark.session import open_session
+    from distributor.spark import register
+
     settings = {}
     for setting in conf:
         key, equals, value = setting.partition("=")
@@ -64,7 +56,8 @@ def run_links(
     """Run links as Spark jobs, until told to stop or until everything is copied.
 
     Raises:
-        MisuseError: There is no Spark, or it cannot be used as asked.
+        MissingExtraError: There is no Spark.
+        MisuseError: It cannot be used as asked.
         ProcessError: A backfill has failed too often.
     """
     name = f"distributor {links[0].source} level {links[0].level}"

@@ -9,7 +9,6 @@ import typer
 
 from dafka.errors import MisuseError
 from dafka.plural import counted
-from distributor.cli.spark import without_spark
 from topology.terminal import say
 
 ENDINGS = (".tar.gz", ".tgz")
@@ -41,10 +40,8 @@ def package(
             f"the archive must end with {' or '.join(ENDINGS)}, by which Spark knows what it is: "
             f"{str(archive)!r}"
         )
-    try:
-        from distributor.spark.archive import write_archive
-    except ModuleNotFoundError as error:
-        raise without_spark(error) from error
+    from distributor.spark.archive import write_archive
+
     try:
         versions = write_archive(archive)
     except OSError as error:

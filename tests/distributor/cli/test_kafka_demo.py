@@ -6,10 +6,10 @@ import sys
 import pytest
 from rich.console import Console
 
-from dafka.errors import MisuseError
 from distributor.cli.kafka_demo import kafka_job
 from distributor.errors import PlanError
 from topology import load
+from topology.extras import told_of_extras
 
 
 def job(file):
@@ -25,5 +25,6 @@ def test_without_a_client_it_says_what_to_install(four, monkeypatch):
     monkeypatch.delitem(sys.modules, "distributor.demo.kafka", raising=False)
     monkeypatch.delattr("distributor.demo.kafka", raising=False)
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    with pytest.raises(MisuseError, match="pip install 'dafka-distributor"):
+    with pytest.raises(ModuleNotFoundError) as raised, told_of_extras():
         job(four)
+    assert "pip install 'dafka-distributor[kafka]'" in str(raised.value)

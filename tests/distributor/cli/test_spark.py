@@ -46,7 +46,8 @@ def test_options_that_do_not_fit(run, pair, monkeypatch):
     code, _, err = run(*link, "--engine", "spark", "--conf", "spark.x")
     assert code == 2
     assert "--conf must be NAME=VALUE, got 'spark.x'" in err
-    monkeypatch.setitem(sys.modules, "dafka.spark.session", None)
+    monkeypatch.delitem(sys.modules, "dafka.spark.session")
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
     code, _, err = run(*link, "--engine", "spark")
     assert code == 2
     assert "pip install 'dafka-distributor[spark]'" in err

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 from distributor.spark import archive
@@ -41,10 +39,3 @@ def test_where_it_cannot_be_written(run, tmp_path):
     code, _, err = run("spark", "package", tmp_path / "nowhere" / "deps.tar.gz")
     assert code == 2
     assert f"cannot write '{tmp_path}/nowhere/deps.tar.gz': No such file" in err
-
-
-def test_without_spark(run, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "distributor.spark.archive", None)
-    code, _, err = run("spark", "package", tmp_path / "deps.tar.gz")
-    assert code == 2
-    assert "pip install 'dafka-distributor[spark]'" in err
