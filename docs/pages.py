@@ -1,7 +1,7 @@
 """Pages of the site that are no files in this folder: some stand elsewhere, some are made of code.
 
-MkDocs calls `on_files` and `on_page_markdown`. Nothing that is made here is kept: commands, options,
-the names of the packages and metrics stand once, in the code.
+MkDocs calls `on_files` and `on_page_markdown`. Nothing that is made here is kept: commands and
+options, the names of the packages and metrics stand once, in the code.
 """
 
 from __future__ import annotations
@@ -44,10 +44,11 @@ APPS = {
     "topology": topology.cli.app,
     "distributor": distributor.cli.main.app,
 }
-METERS = sorted(
-    [ROOT / "dafka/process/metrics.py", *ROOT.glob("dafka/*/meter.py")]
-    + [*ROOT.glob("distributor/*/meter.py")]
-)
+METERS = [
+    ROOT / "dafka/process/metrics.py",
+    *sorted(ROOT.glob("dafka/*/meter.py")),
+    *sorted(ROOT.glob("distributor/*/meter.py")),
+]
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -151,7 +152,12 @@ def metrics_page() -> str:
         metrics = [one for one in vars(module).values() if isinstance(one, MetricWrapperBase)]
         if metrics:
             lines += [f"## {path.relative_to(ROOT).as_posix()}", ""]
-            lines += ["| metric | kind | meaning | labels |", "|---|---|---|---|", *_rows(metrics), ""]
+            lines += [
+                "| metric | kind | meaning | labels |",
+                "|---|---|---|---|",
+                *_rows(metrics),
+                "",
+            ]
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The example of schemas on every cluster, as the README has it."""
+"""The example of schemas on every cluster, as docs/schemas.md has it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def running(topology_file):
 
 
 def test_the_example_of_schemas_on_every_cluster_runs(running, topology_file, until, capsys):
-    readme = (ROOT / "README.md").read_text()
-    blocks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    page = (ROOT / "docs/schemas.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     (example,) = [block for block in blocks if "confluent_kafka.schema_registry" in block]
     example = example.replace("config/schemas.yaml", str(topology_file))
     with ExitStack() as opened:
@@ -73,5 +73,5 @@ def test_the_example_of_schemas_on_every_cluster_runs(running, topology_file, un
             opened.callback(site.close)
         until(lambda: sites[0].read() and sites[0].primary)
         # The last loop goes on for ever, as a consumer does.
-        exec(compile(f"{example}        break\n", "README.md", "exec"), {})
+        exec(compile(f"{example}        break\n", "schemas.md", "exec"), {})
     assert capsys.readouterr().out == "hello\n"
