@@ -68,6 +68,7 @@ lint: $(VENV)/installed-dev
 
 types: $(VENV)/installed-dev
 	$(BIN)/mypy
+	$(BIN)/mypy docs/pages.py
 
 imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports

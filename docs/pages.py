@@ -51,6 +51,7 @@ METERS = [
 ]
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+_NAMED = re.compile(r"`((?:[\w-]+/)*[\w-]+\.md)`(?!\])")
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _EXAMPLE = re.compile(r"Example: (.*)", re.DOTALL)
 
@@ -68,22 +69,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
     """Have links lead where their targets are on the site."""
     places = {uri: path for path, uri in ELSEWHERE.items()}
-    here = places.get(page.file.src_uri, f"docs/{page.file.src_uri}")
+    here = Path(places.get(page.file.src_uri, f"docs/{page.file.src_uri}"))
+
+    def place(path: str) -> str | None:
+        uri = ELSEWHERE.get(path) or path.removeprefix("docs/")
+        return None if uri == path else os.path.relpath(uri, Path(page.file.src_uri).parent)
 
     def led(link: re.Match[str]) -> str:
-        text, target, anchor = link[1], link[2], link[3] or ""
-        path = os.path.normpath(Path(here).parent / target)
-        if path.startswith("docs/"):
-            uri = path.removeprefix("docs/")
-        elif path in ELSEWHERE:
-            uri = ELSEWHERE[path]
-        else:  # of the repository only
-            return text if path in text else f"{text} (`{path}`)"
-        return f"[{text}]({os.path.relpath(uri, Path(page.file.src_uri).parent)}{anchor})"
+        text, path = link[1], os.path.normpath(here.parent / link[2])
+        if to := place(path):
+            return f"[{text}]({to}{link[3] or ''})"
+        return text if path in text else f"{text} (`{path}`)"  # of the repository only
+
+    def named(path: re.Match[str]) -> str:
+        to = place(path[1]) if (ROOT / path[1]).exists() else None
+        return f"[{path[0]}]({to})" if to else path[0]
 
     parts = re.split(_FENCE, markdown)
     fences = [*re.findall(_FENCE, markdown), ""]
-    return "".join(_LINK.sub(led, part) + fence for part, fence in zip(parts, fences, strict=True))
+    led_parts = (_NAMED.sub(named, _LINK.sub(led, part)) for part in parts)
+    return "".join(part + fence for part, fence in zip(led_parts, fences, strict=True))
 
 
 def commands_page(program: str) -> str:

@@ -92,6 +92,7 @@ def test_every_metric_that_an_alert_asks_for_is_there(site):
 
 def test_what_stands_outside_of_the_folder_is_a_page_and_is_led_to(site):
     assert 'href="topology-file.html"' in (site / "tutorial.html").read_text()
+    assert 'href="tutorial.html"><code>docs/tutorial.md</code>' in (site / "index.html").read_text()
     index = text_of(site / "index.html")
     assert "Records published on any cluster arrive on every cluster" in index
 
