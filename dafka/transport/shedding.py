@@ -157,7 +157,8 @@ class Shedding:
         """The process's least size in this half of `drowning_ms`, and in the one before."""
         self._least_until_ms = 0
         self._marked = False
-        """Whether what has been received is known from when watching began."""
+        """Whether what has been received is known from when watching began: before, nobody notes
+        what is taken, also not between two looks."""
         self._seen: dict[int, _Seen] = {}
         self._cut: set[int] = set()
         self._alarm_until_ms = 0
@@ -199,6 +200,7 @@ class Shedding:
         settled = self._bounds.settling_bytes_s * (now_ms - self._now_ms) // 1_000
         self._floor = size if self._floor is None else min(size, self._floor + settled)
         self._size, self._now_ms = size, now_ms
+        self._marked = self._marked and self.watching
         self._low_size = min(self._low_size, size)
         self._least = min(self._least, size)
         if now_ms >= self._least_until_ms:

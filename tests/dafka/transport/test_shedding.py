@@ -312,6 +312,16 @@ def test_what_came_before_it_was_watched_does_not_count():
         assert run.look(grow=6 * MIB, peer=1) is None
 
 
+@pytest.mark.parametrize("known", [0, 1])
+def test_what_came_between_two_looks_while_it_was_not_watched_does_not_count(known):
+    run = Run()
+    run.look(grow=30 * MIB, peer=known)
+    run.shedding.resize(run.size - 30 * MIB, run.now_ms)
+    cuts = [run.look(grow=20 * MIB, peer=20 * MIB)]
+    cuts += [run.look(grow=20 * MIB) for _ in range(3)]
+    assert cuts == [None] * 4, "it was taken, and nobody noted that"
+
+
 def test_a_large_message_over_a_slow_line_stays():
     run = Run()
     run.look(grow=60 * MIB, peer=1)
