@@ -20,14 +20,14 @@ PINS = {
     canonicalize_name(name): version for name, _, version in (one.partition("==") for one in LINES)
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OF_OTHERS = {"bench", "spark-java"}
+"""Extras that the development environment has not."""
+
 ASKED = [
     requirement
-    for text in (
-        *PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"]["spark"],
-        *PROJECT["optional-dependencies"]["dev"],
-    )
-    if (requirement := Requirement(text)).name != PROJECT["name"]
+    for extra, texts in (("", PROJECT["dependencies"]), *PROJECT["optional-dependencies"].items())
+    for text in texts
+    if extra not in OF_OTHERS and (requirement := Requirement(text)).name != PROJECT["name"]
 ]
 
 
