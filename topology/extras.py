@@ -7,6 +7,7 @@ between them and people, a command line or a package that users import, does so 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -50,6 +51,18 @@ def extras_of(name: str) -> tuple[str, ...]:
         # `google` itself is missing where no distribution has any part of it.
         if any(_inside(name, module) or _inside(module, name) for module in modules)
     )
+
+
+def require(extra: str) -> None:
+    """Make sure that an extra is installed, without importing what it brings.
+
+    Raises:
+        MissingExtraError: A module of it is not there.
+    """
+    for module in EXTRAS[extra]:
+        parent, _, _ = module.partition(".")
+        if find_spec(parent) is None or find_spec(module) is None:
+            raise MissingExtraError(module, (extra,))
 
 
 def _inside(name: str, module: str) -> bool:

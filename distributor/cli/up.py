@@ -20,11 +20,17 @@ from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.local.pidfile import PidFile, find, forget, refuse_second
-from distributor.local.processes import processes_of, refuse_elsewhere, refuse_taken
+from distributor.local.processes import (
+    processes_of,
+    refuse_elsewhere,
+    refuse_lacking,
+    refuse_taken,
+)
 from distributor.local.supervisor import Supervisor
 from distributor.operations.status import status_of
 from topology import plan
 from topology.errors import TopologyError
+from topology.extras import MissingExtraError
 from topology.output import Columns, column, number, open_console, table
 
 if TYPE_CHECKING:
@@ -80,11 +86,14 @@ def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
 
     Raises:
         PlanError: They must not be started here.
+        MissingExtraError: An extra that one of them needs is not installed.
     """
+    processes = processes_of(the_plan, file)
     refuse_elsewhere(the_plan.topology)
+    refuse_lacking(processes)
     refuse_second(logs)
     refuse_taken(the_plan)
-    return Supervisor(processes_of(the_plan, file), logs)
+    return Supervisor(processes, logs)
 
 
 def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, logs: Path) -> Plan:
@@ -92,12 +101,14 @@ def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, lo
     try:
         new = plan(load(file))
         refuse_elsewhere(new.topology)
-    except (TopologyError, MisuseError, PlanError) as error:
+        processes = processes_of(new, file)
+        refuse_lacking(processes)
+    except (TopologyError, MisuseError, PlanError, MissingExtraError) as error:
         console.print(f"{file} may not be used, nothing is changed: {error}", markup=False)
         replace(find(logs), problem=str(error)).note(logs)
         return old
     running = PidFile.of(file)
-    changes = supervisor.apply(processes_of(new, file))
+    changes = supervisor.apply(processes)
     console.print(f"{file} is read again: {changes}", markup=False)
     running.note(logs)
     return new

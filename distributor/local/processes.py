@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
+from topology.extras import require
 from topology.model import HEARTBEATS, RetentionSpec, host_and_port
 from topology.replica_rules import replica_places
 
@@ -44,6 +45,15 @@ class ProcessKind(Enum):
 
 _BY_REPLICAS = ProcessKind.DISTRIBUTOR, ProcessKind.SCHEMAS
 """What there is none of in a cluster with replicas: these do it."""
+
+
+_EXTRAS = {
+    ProcessKind.REGISTRY: "schemas",
+    ProcessKind.GATEWAY: "gateway",
+    ProcessKind.REPLICA: "distributor",
+    ProcessKind.CONTROLLER: "distributor",
+}
+"""What must be installed for it, where that is not for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -419,3 +429,13 @@ def refuse_elsewhere(topology: Topology) -> None:
                 f"host {host!r} of {cluster} is not this machine's, so not all of {topology.name} "
                 "can run here: start its processes on their own hosts (deploy/README.md)"
             )
+
+
+def refuse_lacking(processes: Iterable[Process]) -> None:
+    """Make sure that what processes need is installed here.
+
+    Raises:
+        MissingExtraError: An extra is not.
+    """
+    for extra in sorted({_EXTRAS[one.kind] for one in processes if one.kind in _EXTRAS}):
+        require(extra)

@@ -15,6 +15,7 @@ from topology.extras import (
     EXTRAS,
     MissingExtraError,
     extras_of,
+    require,
     told_of_extras,
 )
 
@@ -72,6 +73,16 @@ def test_it_is_told_once():
         raise ModuleNotFoundError("No module named 'PIL'", name="PIL")
     assert isinstance(raised.value.__cause__, ModuleNotFoundError)
     assert not isinstance(raised.value.__cause__, MissingExtraError)
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_is_there_or_it_is_said_that_it_is_not(extra, monkeypatch):
+    require(extra)
+    module = EXTRAS[extra][-1]
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
+    with pytest.raises(MissingExtraError) as raised:
+        require(extra)
+    assert raised.value.extras == (extra,)
 
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError("x", name="dafka.x"), ImportError("x")])

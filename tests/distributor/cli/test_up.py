@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,6 +130,19 @@ def test_a_file_that_is_wrong_changes_nothing(pair, tmp_path):
     assert "while parsing a flow sequence" in find(tmp_path).problem
     assert supervisor.applied == []
     assert "may not be used, nothing is changed" in out.getvalue()
+
+
+@pytest.mark.net
+def test_a_file_with_what_is_not_installed_changes_nothing(pair, tmp_path, monkeypatch):
+    supervisor, out = Applies(), io.StringIO()
+    old = plan(pair.topology)
+    gateway = 'id: 2\n    gateways: [{listen: "127.0.0.1:1"}]'
+    pair.file.write_text(pair.file.read_text().replace("id: 2", gateway))
+    PidFile.of(pair.file).note(tmp_path)
+    monkeypatch.setitem(sys.modules, "kio", None)
+    assert reloaded(pair.file, old, supervisor, Console(file=out, width=500), tmp_path) is old
+    assert supervisor.applied == []
+    assert "pip install 'dafka-distributor[gateway]'" in out.getvalue()
 
 
 @pytest.mark.net

@@ -16,8 +16,9 @@ from distributor.local.processes import (
     is_own,
     processes_of,
     refuse_elsewhere,
+    refuse_lacking,
 )
-from topology import load, plan
+from topology import MissingExtraError, load, plan
 from topology.model import (
     ControllerSpec,
     ControlSpec,
@@ -268,6 +269,25 @@ def test_a_host_of_another_machine_is_named_with_its_cluster(elsewhere):
 
 
 CONTROLLED = FOUR.with_name("controlled.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "extra"),
+    [
+        ("kafka.yaml", "kio", "gateway"),
+        ("schemas.yaml", "avro", "schemas"),
+        ("controlled.yaml", "grpc", "distributor"),
+    ],
+)
+def test_what_some_process_needs_has_to_be_installed(name, module, extra, monkeypatch):
+    file = FOUR.with_name(name)
+    processes = processes_of(plan(load(file)), file)
+    refuse_lacking(processes)
+    monkeypatch.setitem(sys.modules, module, None)
+    refuse_lacking(processes_of(plan(load(FOUR)), FOUR))
+    with pytest.raises(MissingExtraError) as raised:
+        refuse_lacking(processes)
+    assert raised.value.extras == (extra,)
 
 
 def test_replicas_and_controllers_come_last_with_metrics_of_their_own():
