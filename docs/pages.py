@@ -126,7 +126,11 @@ def _parameter(one: Parameter) -> str:
         default = ""
     else:
         default = f"`{getattr(asked, 'value', asked)}`"
-    cells = (f"`{names}`", _plain(getattr(one, "help", "") or ""), default)
+    choices = ", ".join(
+        f"`{getattr(choice, 'value', choice)}`" for choice in getattr(one.type, "choices", ())
+    )
+    meaning = _plain(getattr(one, "help", "") or "") + (f" One of {choices}." if choices else "")
+    cells = (f"`{names}`", meaning, default)
     return f"| {' | '.join(cells)} |"
 
 
