@@ -112,9 +112,10 @@ TREES = frozenset(
 
 
 class _OneWorkerForDearThings(LoadScopeScheduling):
-    """Deals tests one by one, but those of Spark together, those of a page in a browser, and those
-    of many processes: a JVM and a browser are dear, one of each shall do for all, and two trees
-    beside each other are slower than one after the other, and late.
+    """Deals tests one by one, but those of Spark together, those of a page in a browser, those of
+    the documentation, and those of many processes: a JVM, a browser and a site are dear, one of
+    each shall do for all, and two trees beside each other are slower than one after the other, and
+    late.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
@@ -123,6 +124,8 @@ class _OneWorkerForDearThings(LoadScopeScheduling):
         file = nodeid.partition("::")[0]
         if file.endswith("dashboard/test_page.py"):
             return "browser"
+        if file == "tests/test_site.py":
+            return "site"
         if file.removeprefix("tests/processes/test_").removesuffix(".py") in TREES:
             return "trees"
         return "spark" if "spark" in file or "audit" in file else nodeid
