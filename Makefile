@@ -105,7 +105,7 @@ bench: $(VENV)/installed-bench  ## Rates, CPU per record and their ratios to raw
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
 
 docs: $(VENV)/installed-dev  ## The documentation as a site, in data/site
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 screenshot: $(VENV)/installed-dev  ## The picture of the dashboard in docs/operations.md, made anew
 	$(BIN)/python -m distributor.testing.screenshot config/four-clusters.yaml docs/dashboard.png
