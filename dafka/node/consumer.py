@@ -123,7 +123,7 @@ class Consumer:
         buffer_bytes_max: int = 32 * 1024 * 1024,
         timeout: float | None = None,
     ) -> None:
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        names = tuple(map(checked_topic, (topics,) if isinstance(topics, str) else topics))
         if not names:
             raise MisuseError("at least one topic is needed")
         if len(names) > HELLO_TOPICS_MAX:
@@ -145,7 +145,6 @@ class Consumer:
             options = GroupOptions(
                 group, cluster.stores, auto_commit_ms, session_timeout_ms, max_hold_ms
             ).checked(names, positions)
-        names = tuple(map(checked_topic, names))
         settings = ConsumerSettings(
             topics=listened(names, cluster),
             wants=frozenset(names).__contains__,

@@ -18,6 +18,7 @@ from distributor.demo import drill as steps
 from distributor.demo import job
 from distributor.demo.dataset import look_for
 from distributor.demo.latency import hop_latencies
+from distributor.demo.publishers import Publishers
 from distributor.errors import ProcessError
 from distributor.loading import load
 from distributor.verify.compare import verify
@@ -26,6 +27,8 @@ from topology.copyflags import format_flags
 from topology.output import Columns, column, number, open_console, table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
     from dafka.model import Partition, Record
@@ -73,7 +76,7 @@ def demo(
         if kafka:
             good = kafka_job(the_plan.topology, supervisor, rows, console)
         else:
-            good = _job(the_plan, supervisor, rows, console, began)
+            good = _job(the_plan, file, supervisor, rows, console, began)
         if keep and good:
             console.print(f"\nrunning; try: distributor status {file}   (Ctrl-C stops all)")
             watch(the_plan, supervisor, console, stop_event())
@@ -85,28 +88,39 @@ def demo(
 
 
 def _job(
-    the_plan: Plan, supervisor: Supervisor, limit: int | None, console: Console, began: float
+    the_plan: Plan,
+    file: Path,
+    supervisor: Supervisor,
+    limit: int | None,
+    console: Console,
+    began: float,
 ) -> bool:
     """Run the steps; True if the proof holds."""
     topology = the_plan.topology
     columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
+    with (
+        Publishers(file, [one.name for one in topology.clusters], limit) as publishers,
+        Progress(*columns, TimeElapsedColumn(), console=console) as bars,
+    ):
         starting = bars.add_task("starting processes", total=len(supervisor.children))
         before = job.wait_until_ready(topology, supervisor)
         bars.update(starting, completed=len(supervisor.children))
 
-        publishing = bars.add_task("publishing", total=None)
-        arriving = {name: bars.add_task(f"arriving at {name}", total=None) for name in before}
+        making = bars.add_task("making rows", total=None)
+        rows = publishers.prepare()
+        bars.update(making, total=rows, completed=rows)
+        publishing = bars.add_task("publishing", total=rows)
+        arriving = {name: bars.add_task(f"arriving at {name}", total=rows) for name in before}
 
-        def show(now: dict[str, int], total: int | None) -> None:
+        def show(now: dict[str, int]) -> None:
             for name, records in now.items():
-                bars.update(arriving[name], completed=records - before[name], total=total)
+                bars.update(arriving[name], completed=records - before[name])
 
         sending = job.in_background(
-            lambda: job.publish(topology, limit, lambda sent: bars.advance(publishing, sent))
+            lambda: publishers.publish(lambda sent: bars.advance(publishing, sent))
         )
         published = job.wait_until_everywhere(topology, supervisor, before, sending, show)
-        bars.update(publishing, total=published.rows, completed=published.rows)
+        bars.update(publishing, completed=published.rows)
         everywhere_s = time.monotonic() - began
 
         proving = bars.add_task("looking for every row", total=published.rows * len(before))

