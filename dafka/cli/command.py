@@ -39,17 +39,21 @@ class CommandPlace(NamedTuple):
     does: str
 
 
-def group_of(places: Mapping[str, CommandPlace]) -> type[TyperGroup]:
+def group_of(
+    places: Mapping[str, CommandPlace],
+    complete: Callable[[TyperCommand | TyperGroup], None] = lambda _: None,
+) -> type[TyperGroup]:
     """Return the class of a group of commands.
 
     Args:
         places: By the commands' names, in the order of the help.
+        complete: Called with each of them when it is loaded.
     """
 
     class Commands(TyperGroup):
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
             super().__init__(**attributes)
-            self.commands = _Loading(places)  # type: ignore[assignment]
+            self.commands = _Loading(places, complete)  # type: ignore[assignment]
 
         def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
             loading = self.commands
@@ -78,8 +82,13 @@ def by_default(command: str) -> type[TyperGroup]:
 class _Loading(Mapping[str, TyperCommand | TyperGroup]):
     """Commands by name."""
 
-    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
+    def __init__(
+        self,
+        places: Mapping[str, CommandPlace],
+        complete: Callable[[TyperCommand | TyperGroup], None],
+    ) -> None:
         self._places = places
+        self._complete = complete
 
     def __getitem__(self, command: str) -> TyperCommand | TyperGroup:
         module, _, name = self._places[command].where.partition(":")
@@ -89,6 +98,7 @@ class _Loading(Mapping[str, TyperCommand | TyperGroup]):
             found.command()(function)
         loaded: TyperCommand | TyperGroup = get_command(found)  # type: ignore[assignment]
         loaded.name = command
+        self._complete(loaded)
         return loaded
 
     def __iter__(self) -> Iterator[str]:

@@ -1,10 +1,11 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, holes, groups, keys, schemas, gateway."""
+"""`dafka`: one cluster, from towers and stores to clients, groups and keys."""
 
 from __future__ import annotations
 
 import typer
 
 from dafka.cli.command import CommandPlace, Version, group_of, run
+from dafka.cli.contexts import take_settings
 from dafka.errors import DafkaError, MisuseError, StorageError
 
 COMMANDS = {
@@ -40,6 +41,10 @@ COMMANDS = {
         "dafka.cli.groups:groups",
         "Show groups of consumers, their positions and members; say where they are to go on.",
     ),
+    "context": CommandPlace(
+        "dafka.cli.context:context",
+        "Say tower, stores and keys of a cluster once: which context is in use says them.",
+    ),
     "keys": CommandPlace(
         "dafka.cli.keys:keys",
         "Make a key: NAME.secret for its holder, and an entry in access.toml for everybody.",
@@ -55,7 +60,7 @@ COMMANDS = {
 }
 
 app = typer.Typer(
-    cls=group_of(COMMANDS),
+    cls=group_of(COMMANDS, take_settings),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
