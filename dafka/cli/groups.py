@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +21,7 @@ from dafka.cli.options import (
     entered,
 )
 from dafka.cli.queries import Timeout, client_of
+from dafka.cli.times import duration_ms, time_ms
 from dafka.errors import MisuseError
 from dafka.gateway.commits import REACHED, is_row
 from dafka.groups import reset as ways
@@ -265,8 +264,6 @@ RESETS: Columns[ResetRow] = (
     number("goes on at", lambda row: "forgotten" if row.position is None else row.position),
 )
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-
 
 @groups.command()
 def reset(
@@ -315,8 +312,8 @@ def reset(
             "--to-earliest": ways.to_earliest if to_earliest else None,
             "--to-latest": ways.to_latest if to_latest else None,
             "--to-current": ways.to_current if to_current else None,
-            "--to-datetime": to_datetime and ways.to_time(_time_ms(to_datetime)),
-            "--by-duration": by_duration and ways.to_time(wall_ms() - _duration_ms(by_duration)),
+            "--to-datetime": to_datetime and ways.to_time(time_ms(to_datetime)),
+            "--by-duration": by_duration and ways.to_time(wall_ms() - duration_ms(by_duration)),
             "--shift-by": None if shift_by is None else ways.shifted_by(shift_by),
             "--from-file": from_file and ways.to_positions(_positions_in(from_file)),
             "--like": like
@@ -425,18 +422,3 @@ def _positions_in(file: Path) -> dict[Partition, int]:
         raise MisuseError(f"cannot read {str(file)!r}: {error}") from error
     except MisuseError as error:
         raise MisuseError(f"file {str(file)!r}, {error}") from error
-
-
-def _time_ms(given: str) -> int:
-    try:
-        time = datetime.fromisoformat(given)
-    except ValueError as error:
-        raise MisuseError(f"time {given!r} is none: write 2026-11-23T08:00:00") from error
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
-
-
-def _duration_ms(given: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", given)
-    if found is None:
-        raise MisuseError(f"duration {given!r} is none: write 90s, 15m, 2h or 7d")
-    return int(found[1]) * _UNITS[found[2]] * 1_000

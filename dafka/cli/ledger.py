@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dafka.cli.options import Access, AllStores, Json, Key, entered
-from dafka.cli.queries import Timeout
+from dafka.cli.queries import Timeout, stores_of
 from dafka.errors import MisuseError
 from dafka.gateway.ledger_check import check_ledger
 from dafka.node.ledgers import read_all_ledgers
-from dafka.query.cluster_client import ClusterClient
 from topology.output import Columns, column, number, print_rows
 from topology.terminal import complain
 
@@ -77,7 +76,7 @@ def check(
 
 
 def _rows(cluster: Cluster, timeout: float, topic: str | None) -> Sequence[CheckedLedger]:
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+    with stores_of(cluster, timeout) as stores:
         answers = stores.all(lambda client: read_all_ledgers(client, topic))
     if 2 * len(answers.given) <= len(cluster.stores):
         assert answers.failure is not None

@@ -18,11 +18,11 @@ COMMANDS = {
         "Run a store: it keeps every record of its cluster and answers questions about them.",
     ),
     "produce": CommandPlace(
-        "dafka.cli.clients:produce",
+        "dafka.cli.produce:produce",
         "Publish every line of standard input as a record.",
     ),
     "consume": CommandPlace(
-        "dafka.cli.clients:consume",
+        "dafka.cli.consume:consume",
         "Print the records of topics as they come, values only or as JSON.",
     ),
     "topics": CommandPlace(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,15 +19,15 @@ from dafka.cli.options import (
     bounded_seconds,
     entered,
 )
+from dafka.cli.reading import records_in
 from dafka.cli.records import to_json
 from dafka.errors import MisuseError
 from dafka.model import Partition, Record, checked_topic
 from dafka.plural import counted
 from dafka.process.logs import set_up_logs
-from dafka.process.unreadable import pass_over
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 from dafka.query.cluster_client import ClusterClient
-from dafka.records.batch import records_of
+from dafka.transport.request import QueryClient
 from dafka.wire.fields import SEQUENCE_MAX
 from topology.output import Columns, column, number, open_console, print_json, print_rows, table
 from topology.terminal import say
@@ -36,7 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from dafka.cluster import Cluster
 
+REACH_MS = LOOK_TIMEOUT_MS
+"""How long a store may take to be connected to; `--timeout` is for its answer."""
+
+ANSWER_S = 5.0
 Timeout = Annotated[
     float, typer.Option(callback=bounded_seconds, help="Seconds to wait for an answer.")
 ]
@@ -65,7 +70,7 @@ def topics(
         typer.Option(help="Drop all records of this topic instead; see `store --allow-delete`."),
     ] = None,
     json_lines: Json = False,
-    timeout: Timeout = 5.0,
+    timeout: Timeout = ANSWER_S,
     access: Access = None,
     key: Key = None,
 ) -> None:
@@ -130,7 +135,7 @@ def holes(
         typer.Option(metavar="TOPIC", help="Go on without what lacks of this topic, for good."),
     ] = None,
     json_lines: Json = False,
-    timeout: Timeout = 5.0,
+    timeout: Timeout = ANSWER_S,
     access: Access = None,
     key: Key = None,
 ) -> None:
@@ -182,7 +187,7 @@ def peek(
         int, typer.Option(min=1, max=SEQUENCE_MAX, help="Records of each partition.")
     ] = 10,
     json_lines: Json = False,
-    timeout: Timeout = 5.0,
+    timeout: Timeout = ANSWER_S,
     access: Access = None,
     key: Key = None,
 ) -> None:
@@ -202,7 +207,7 @@ def peek(
         records = [
             record
             for partition, first in chosen.items()
-            for record in _some(client, partition, max(start, first), count)
+            for record in records_in(client, partition, _span(max(start, first), count))
         ]
     if json_lines:
         for record in records:
@@ -221,11 +226,14 @@ def client_of(
         MisuseError: The endpoint or the key cannot be used.
     """
     cluster = entered(stores=store, access=access, key=key)
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+    with stores_of(cluster, timeout) as stores:
         yield stores.store()
 
 
-def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
-    batches = client.scan(partition, start, min(start + count, SEQUENCE_MAX + 1))
-    records = (record for batch in batches for record in records_of(batch, start, pass_over))
-    return islice(records, count)
+def stores_of(cluster: Cluster, timeout: float) -> ClusterClient:
+    """Return what asks a cluster's stores for somebody who waits: who is not there is said soon."""
+    return ClusterClient(cluster, int(timeout * 1_000), partial(QueryClient, reach_ms=REACH_MS))
+
+
+def _span(start: int, count: int) -> range:
+    return range(start, start + count)
