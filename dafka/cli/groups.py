@@ -61,12 +61,20 @@ groups = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One group, as `--json` tells it."""
+    """One group, as `--json` tells it.
+
+    Attributes:
+        group: Its name.
+        partitions: Those in which it has a position.
+        lag: How many records the store has from there on, of partitions whose end it knows.
+    """
 
     group: str
+    partitions: int
+    lag: int
 
 
-GROUPS: Columns[GroupRow] = (column("group"),)
+GROUPS: Columns[GroupRow] = (column("group"), number("partitions"), number("lag"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,24 +132,40 @@ def show(
     """
     with client_of(store, timeout, access, key) as client:
         if group is None:
-            there = [name for name in client.groups() if ways.positions_of(client.offsets(name))]
-            found = [GroupRow(name) for name in there]
+            ranges: dict[str, dict[Partition, range]] = {}
+            held = [(name, _positions(client, name, ranges)) for name in client.groups()]
+            found = [
+                GroupRow(name, len(rows), sum(row.lag or 0 for row in rows))
+                for name, rows in held
+                if rows
+            ]
             print_rows(found, GROUPS, as_json=json_lines, lines=True)
             return
-        rows = _positions(client, checked_group(group))
+        rows = _positions(client, checked_group(group), {})
     if not rows:
         raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
     print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines, lines=True)
 
 
-def _positions(client: StoreClient, group: str) -> list[PositionRow]:
+def _positions(
+    client: StoreClient, group: str, ranges: dict[str, dict[Partition, range]]
+) -> list[PositionRow]:
+    """How far a group is.
+
+    Args:
+        client: A store.
+        group: Which.
+        ranges: What the store keeps, by topic: what is known of it, and gets known here.
+    """
     commits = client.offsets(group)
     positions = ways.positions_of(commits)
-    ranges = _ranges(client, {partition.topic for partition in positions})
+    for topic in {partition.topic for partition in positions} - ranges.keys():
+        ranges[topic] = client.ranges(topic)
     now_ms = wall_ms()
     rows = []
     for partition, position in sorted(positions.items()):
-        kept, commit = ranges.get(partition, range(0)), commits[partition]
+        kept = ranges[partition.topic].get(partition, range(0))
+        commit = commits[partition]
         kafka = is_row(partition)
         if partition.topic == REACHED:
             continue  # the same, worked out from the positions

@@ -26,8 +26,8 @@ COMMANDS = {
         "Print the records of topics as they come, values only or as JSON.",
     ),
     "topics": CommandPlace(
-        "dafka.cli.queries:topics",
-        "List the topics of a store with their partitions and the records it keeps of them.",
+        "dafka.cli.topics:topics",
+        "Show topics, what is in one, and what is set of it; drop its records.",
     ),
     "peek": CommandPlace(
         "dafka.cli.queries:peek",

@@ -1,8 +1,7 @@
-"""`dafka topics`, `peek` and `holes`: what a store holds, and what it waits for in vain."""
+"""`dafka peek` and `dafka holes`: what a store holds, and what it waits for in vain."""
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from dafka.cli.options import (
 from dafka.cli.reading import records_in
 from dafka.cli.records import to_json
 from dafka.errors import MisuseError
-from dafka.model import Partition, Record, checked_topic
+from dafka.model import Partition, Record
 from dafka.plural import counted
 from dafka.process.logs import set_up_logs
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
@@ -45,59 +44,6 @@ ANSWER_S = 5.0
 Timeout = Annotated[
     float, typer.Option(callback=bounded_seconds, help="Seconds to wait for an answer.")
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRow:
-    """One topic, as `--json` tells it."""
-
-    topic: str
-    partitions: int
-    records: int
-
-
-TOPICS: Columns[TopicRow] = (
-    column("topic"),
-    number("partitions"),
-    number("records"),
-)
-
-
-def topics(
-    store: Stores = DEFAULT_QUERY,
-    delete: Annotated[
-        str | None,
-        typer.Option(help="Drop all records of this topic instead; see `store --allow-delete`."),
-    ] = None,
-    json_lines: Json = False,
-    timeout: Timeout = ANSWER_S,
-    access: Access = None,
-    key: Key = None,
-) -> None:
-    """List the topics of a store with their partitions and the records it keeps of them.
-
-    Deleting a topic drops its records from this one store, so do it on each store of the cluster.
-    Producers may go on: what they send next is stored.
-
-    Example: dafka topics --store tcp://127.0.0.1:5558
-    """
-    if delete is not None:
-        with client_of(store, timeout, access, key) as client:
-            deleted = client.delete(checked_topic(delete))
-        if json_lines:
-            print_json({"topic": delete, "deleted": deleted})
-        else:
-            say(f"deleted {counted(deleted, 'record')} of {delete!r}")
-        return
-    partitions: Counter[str] = Counter()
-    records: Counter[str] = Counter()
-    with client_of(store, timeout, access, key) as client:
-        for partition, kept in client.ranges().items():
-            if kept:
-                partitions[partition.topic] += 1
-                records[partition.topic] += len(kept)
-    rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
-    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines, lines=True)
 
 
 @dataclass(frozen=True, slots=True)

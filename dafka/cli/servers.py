@@ -197,7 +197,7 @@ def serve(
     ] = Durability.FSYNC,
     retain: Retain = None,
     allow_delete: Annotated[
-        bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
+        bool, typer.Option("--allow-delete", help="Let `dafka topics delete` drop topics.")
     ] = False,
     forget_after: ForgetAfter = FORGET_AFTER_MS // 1_000,
     number: Number = ALONE,

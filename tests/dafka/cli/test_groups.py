@@ -62,8 +62,8 @@ def both(cluster):
 def test_groups(grouped, dafka, told, words):
     found = told(*words, *store(grouped))
     assert [one for one in found if one["group"] in ("audit", "billing")] == [
-        {"group": "audit"},
-        {"group": "billing"},
+        {"group": "audit", "partitions": 1, "lag": 0},
+        {"group": "billing", "partitions": 1, "lag": 2},
     ]
     assert "billing" in dafka("groups", *words, *store(grouped)).stdout.decode()
 
@@ -174,9 +174,9 @@ def test_a_deleted_group_is_listed_no_more_and_may_come_back(grouped, told):
     committed(grouped, ("gone", 3))
     delete = ("delete", "gone", *both(grouped))
     assert told(*delete)[0]["positions"][0]["position"] is None
-    assert {"group": "gone"} in told(*store(grouped))
+    assert "gone" in [one["group"] for one in told(*store(grouped))]
     assert told(*delete, "--execute")[0]["committed"]
-    assert {"group": "gone"} not in told(*store(grouped))
+    assert "gone" not in [one["group"] for one in told(*store(grouped))]
     told("reset", "gone", *both(grouped), "--to-latest", "--topic", "orders", "--execute")
     assert position(told, "gone", grouped) == 5
 
