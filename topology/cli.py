@@ -28,7 +28,6 @@ from topology.output import (
     fields_of,
     open_console,
     print_json,
-    print_rows,
     table,
 )
 from topology.plan import plan as plan_of
@@ -191,7 +190,7 @@ def plan(file: File, json_lines: Json = False) -> None:
     the_plan = plan_of(_loaded(file))
     rows = [LinkOfPlan.of(link) for link in the_plan.links]
     if json_lines:
-        print_json(rows)
+        print_json({"links": rows})
         return
     top = top_level(the_plan.topology)
     columns: Columns[LinkOfPlan] = (
@@ -244,7 +243,10 @@ def names(
         rows = [_names_at(topology, cluster.name, topic, values) for cluster in topology.clusters]
     except TopologyError as error:
         raise _refusal(error) from error
-    print_rows(rows, NAMES, as_json=json_lines)
+    if json_lines:
+        print_json({"names": rows})
+    else:
+        open_console().print(table(NAMES, rows))
 
 
 @dataclass(frozen=True, slots=True)

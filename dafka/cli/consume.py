@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -41,6 +40,7 @@ from dafka.process.clock import wall_ms
 from dafka.process.logs import set_up_logs
 from dafka.process.signals import interrupt_when_told
 from dafka.wire.dialect import DEFAULT_DIALECT
+from topology.output import print_json
 from topology.terminal import say
 
 Format = Annotated[
@@ -243,7 +243,7 @@ def _print_stored(cluster: Cluster, named: list[str], wanted: Stretch, how: _Pri
 def _printing(json_lines: bool, format_: str | None) -> Callable[[Record], None]:
     """What prints a record; on a terminal nothing of it is obeyed."""
     if json_lines:
-        return lambda record: say(json.dumps(to_json(record)))
+        return lambda record: print_json(to_json(record))
     octets = _value_line if format_ is None else record_format(format_)
     if sys.stdout.isatty():
         return lambda record: say(octets(record).decode(errors="surrogateescape"), end="")

@@ -171,7 +171,7 @@ def list_contexts(json_lines: Json = False) -> None:
     """
     contexts = load_contexts(contexts_file())
     rows = [ContextRow.of(contexts, name) for name in sorted(contexts.by_name)]
-    print_rows(rows, CONTEXTS, as_json=json_lines, lines=True)
+    print_rows(rows, CONTEXTS, as_json=json_lines)
 
 
 @context.command()
@@ -190,7 +190,7 @@ def show(
     if wanted is None:
         raise MisuseError("no context is in use: name one; see `dafka context list`")
     if json_lines:
-        print_rows([ContextRow.of(contexts, wanted)], CONTEXTS, as_json=True, lines=True)
+        print_rows([ContextRow.of(contexts, wanted)], CONTEXTS, as_json=True)
         return
     for setting, value in contexts.named(wanted).said().items():
         say(f"--{setting} {' '.join(value) if isinstance(value, tuple) else value}")

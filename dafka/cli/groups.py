@@ -139,12 +139,12 @@ def show(
                 for name, rows in held
                 if rows
             ]
-            print_rows(found, GROUPS, as_json=json_lines, lines=True)
+            print_rows(found, GROUPS, as_json=json_lines)
             return
         rows = _positions(client, checked_group(group), {})
     if not rows:
         raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
-    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines, lines=True)
+    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines)
 
 
 def _positions(
@@ -259,7 +259,7 @@ def members(
         for name, about in sorted(membership.members.items())
     ]
     title = f"group {group}, generation {membership.generation}"
-    print_rows(rows, MEMBERS, title, as_json=json_lines, lines=True)
+    print_rows(rows, MEMBERS, title, as_json=json_lines)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def check(
         sound = {(row.topic, row.partition): row for row in rows if not row.problems}
         again = _rows(cluster, timeout, topic)
         rows = [sound.get((row.topic, row.partition), row) for row in again]
-    print_rows(rows, LEDGERS, "ledgers", as_json=json_lines, lines=True)
+    print_rows(rows, LEDGERS, "ledgers", as_json=json_lines)
     if any(row.problems for row in rows):
         raise typer.Exit(1)
 

@@ -101,7 +101,7 @@ def holes(
         if skip is not None:
             for row in rows:
                 client.skip(Partition(row.topic, row.address), row.end)
-    print_rows(rows, HOLES, f"holes of {store}", as_json=json_lines, lines=True)
+    print_rows(rows, HOLES, f"holes of {store}", as_json=json_lines)
     if skip is not None and not json_lines:
         places = counted(len(rows), "partition")
         gone = counted(sum(row.records for row in rows), "record")

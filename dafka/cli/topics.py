@@ -77,7 +77,7 @@ def list_topics(
                 partitions[partition.topic] += 1
                 records[partition.topic] += len(kept)
     rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
-    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines, lines=True)
+    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def describe(
     ]
     total = counted(sum(row.records for row in rows), "record")
     title = f"{topic}: {counted(len(rows), 'partition')}, {total} at {store}"
-    print_rows(rows, PARTITIONS, title, as_json=json_lines, lines=True)
+    print_rows(rows, PARTITIONS, title, as_json=json_lines)
 
 
 def _times(client: StoreClient, sequences: dict[Partition, int]) -> dict[Partition, int]:
@@ -285,7 +285,7 @@ def config(
         raise MisuseError(f"no topic {topic!r} at {store}: see `dafka topics`")
     rows += said
     if rows or json_lines:
-        print_rows(rows, SETTINGS, topic, as_json=json_lines, lines=True)
+        print_rows(rows, SETTINGS, topic, as_json=json_lines)
     else:
         say(f"nothing is set of {topic!r}: no Kafka client has made it")
 
