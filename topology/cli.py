@@ -11,9 +11,10 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from topology.copyflags import bit, format_flags, mask
 from topology.diff import diff as changes_between
@@ -35,7 +36,7 @@ from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 from topology.starter import CLUSTERS_MAX, starter
-from topology.terminal import complain, end_with_version, say
+from topology.terminal import complain, end_with_version, paragraphs, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +48,21 @@ if TYPE_CHECKING:
     from topology.spread import Hop
     from topology.transition import Refusal
 
+
+class Commands(TyperGroup):
+    """Commands whose help is wrapped where it is shown."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            command.help = paragraphs(command.help or "")
+            command.short_help, _, _ = command.help.partition("\n\n")
+
+
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 good, 1 prove found a counter-example or diff refuses the change, "
     "2 the file cannot be used.",

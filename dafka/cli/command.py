@@ -17,7 +17,7 @@ from typer import Typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
-from topology.terminal import complain, end_with_version
+from topology.terminal import complain, end_with_version, paragraphs
 
 Version = Annotated[
     bool,
@@ -47,7 +47,7 @@ def group_of(
 
     Args:
         places: By the commands' names, in the order of the help.
-        complete: Called with each of them when it is loaded.
+        complete: Called with each of them, and those below, when it is loaded.
     """
 
     class Commands(TyperGroup):
@@ -58,7 +58,8 @@ def group_of(
         def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
             loading = self.commands
             self.commands = {
-                name: TyperCommand(name, help=place.does) for name, place in places.items()
+                name: TyperCommand(name, help=place.does, short_help=place.does)
+                for name, place in places.items()
             }
             super().format_help(ctx, formatter)
             self.commands = loading
@@ -77,6 +78,24 @@ def by_default(command: str) -> type[TyperGroup]:
             return taken
 
     return Defaulting
+
+
+def explained(command: TyperCommand | TyperGroup) -> None:
+    """Have a command's help wrapped where it is shown, without boxes, which need room.
+
+    In a list of commands its first paragraph stands whole.
+    """
+    command.help = paragraphs(command.help or "")
+    command.short_help, _, _ = command.help.partition("\n\n")
+    command.rich_markup_mode = None
+
+
+def with_those_below(command: TyperCommand | TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
+    """Yield a command, and all that it is a group of."""
+    yield command
+    if isinstance(command, TyperGroup):
+        for one in command.commands.values():
+            yield from with_those_below(one)  # type: ignore[arg-type]
 
 
 class _Loading(Mapping[str, TyperCommand | TyperGroup]):
@@ -98,7 +117,9 @@ class _Loading(Mapping[str, TyperCommand | TyperGroup]):
             found.command()(function)
         loaded: TyperCommand | TyperGroup = get_command(found)  # type: ignore[assignment]
         loaded.name = command
-        self._complete(loaded)
+        for one in with_those_below(loaded):
+            explained(one)
+            self._complete(one)
         return loaded
 
     def __iter__(self) -> Iterator[str]:

@@ -75,7 +75,7 @@ Until = Annotated[
 Last = Annotated[
     int | None,
     typer.Option(
-        min=1, max=LAST_MAX, help="The latest so many records of all partitions, then end."
+        min=1, help=f"The latest so many records of all partitions, {LAST_MAX:,} at most; then end."
     ),
 ]
 OnlyKey = Annotated[
@@ -210,6 +210,8 @@ def _stretch(
     chosen = {name: begin for name, begin in begins.items() if begin is not None}
     if len(chosen) > 1:
         raise MisuseError(f"{' and '.join(chosen)} say two places to begin at: leave one out")
+    if last is not None and last > LAST_MAX:
+        raise MisuseError(f"--last {last} is too many to hold: {LAST_MAX:,} at most")
     if not chosen and until is None:
         return None
     end = to_latest if until is None else to_time(moment_ms(until, wall_ms()))

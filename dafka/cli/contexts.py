@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from typer.core import TyperGroup, TyperOption
+from typer.core import TyperOption
 
 from dafka.errors import MisuseError
 from dafka.process.files import replace_text, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from typer.core import TyperCommand
+    from typer.core import TyperCommand, TyperGroup
 
 _ENDPOINTS = ("tower", "store")
 _FILES = ("access", "key")
@@ -215,23 +215,15 @@ def _refusal(file: Path, place: str, complaint: str) -> MisuseError:
 
 
 def take_settings(command: TyperCommand | TyperGroup) -> None:
-    """Let a command and those below it take from variables and contexts what they are not told."""
-    for one in _all(command):
-        names = {parameter.name for parameter in one.params}
-        if not names >= _ENTERS:
-            continue
-        for parameter in one.params:
-            if parameter.name in SETTINGS:
-                parameter.envvar = f"DAFKA_{parameter.name.upper()}"
-        if _SERVES not in names:
-            one.params.append(_context_option())
-
-
-def _all(command: TyperCommand | TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
-    yield command
-    if isinstance(command, TyperGroup):
-        for one in command.commands.values():
-            yield from _all(one)  # type: ignore[arg-type]
+    """Let a command take from variables and contexts what it is not told."""
+    names = {parameter.name for parameter in command.params}
+    if not names >= _ENTERS:
+        return
+    for parameter in command.params:
+        if parameter.name in SETTINGS:
+            parameter.envvar = f"DAFKA_{parameter.name.upper()}"
+    if _SERVES not in names:
+        command.params.append(_context_option())
 
 
 def _context_option() -> TyperOption:

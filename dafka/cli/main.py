@@ -62,6 +62,7 @@ COMMANDS = {
 app = typer.Typer(
     cls=group_of(COMMANDS, take_settings),
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

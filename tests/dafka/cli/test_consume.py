@@ -83,6 +83,7 @@ def test_only_records_with_a_key(consume):
     [
         (("--offset", "1", "--since", "1m"), "--offset and --since say two places"),
         (("--last", "1", "--from-beginning"), "--from-beginning and --last say two places"),
+        (("--last", "10001"), "--last 10001 is too many to hold"),
         (("--since", "soon"), "time 'soon' is none"),
         (("--until", "soon"), "time 'soon' is none"),
         (("--group", "g", "--last", "1"), "a group goes on where it is"),
