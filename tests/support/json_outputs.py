@@ -265,5 +265,12 @@ def check(program: str, words: Sequence[str], printed: str) -> int:
     return len(lines)
 
 
+def rows_of(printed: str | bytes) -> list[dict[str, Any]]:
+    """What a command has printed, object by object, less their version, which is this one's."""
+    rows = [json.loads(line) for line in printed.splitlines()]
+    assert {row.pop("version") for row in rows} <= {JSON_VERSION}
+    return rows
+
+
 if __name__ == "__main__":
     FILE.write_text(written())

@@ -41,7 +41,7 @@ def dafka():
 
     def dafka(*words, **how):
         done = run_dafka(*words, COLUMNS="200", NO_COLOR="1", **how)
-        if done.returncode == 0:
+        if "--json" in words and done.returncode == 0:
             json_outputs.check("dafka", words, done.stdout.decode())
         return done
 

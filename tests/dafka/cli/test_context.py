@@ -136,7 +136,7 @@ def test_help_needs_no_file_that_can_be_used():
     contexts_file().parent.mkdir(parents=True)
     contexts_file().write_text("current = x")
     assert "line 1" in complaint(MisuseError, "topics")
-    assert "--context" in told("topics", "--help")
+    assert "--context" in told("topics", "list", "--help")
 
 
 def parts(name, command):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 from prometheus_client import REGISTRY
 
@@ -13,6 +11,7 @@ from dafka.model import Partition
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
+from tests.support.json_outputs import rows_of
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -45,7 +44,7 @@ def told(dafka):
     def told(*words):
         done = dafka("groups", *words, "--json")
         assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return rows_of(done.stdout)
 
     return told
 

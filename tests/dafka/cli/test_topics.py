@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -19,6 +18,7 @@ from dafka.node.mirror import Mirror
 from dafka.node.producer import Producer
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from tests.support.batches import make_batch, unreadable_from
+from tests.support.json_outputs import rows_of
 from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -67,12 +67,8 @@ def told(filled, dafka):
     return told
 
 
-def rows(text):
-    return [json.loads(line) for line in text.splitlines()]
-
-
 def test_topics_with_their_partitions_and_records(told):
-    found = {row["topic"]: row for row in rows(told("--json"))}
+    found = {row["topic"]: row for row in rows_of(told("--json"))}
     assert (
         found.items()
         >= {
@@ -93,7 +89,9 @@ def test_topics_as_a_table_with_names_as_they_are(told):
 
 
 def test_the_partitions_of_a_topic_and_how_old_they_are(told):
-    one, other = sorted(rows(told("describe", "orders", "--json")), key=lambda row: row["records"])
+    one, other = sorted(
+        rows_of(told("describe", "orders", "--json")), key=lambda row: row["records"]
+    )
     assert (other["first"], other["end"], other["records"]) == (0, 15, 15)
     assert (other["oldest_ms"], other["newest_ms"]) == (1_700_000_000_000, 1_700_000_000_014)
     assert (one["records"], one["newest_ms"]) == (3, 1_700_000_000_002)
@@ -104,7 +102,7 @@ def test_the_partitions_of_a_topic_and_how_old_they_are(told):
 
 def test_what_cannot_be_read_has_no_time(filled, dafka):
     done = dafka("topics", "describe", "odd", "--store", filled.query, "--json")
-    (row,) = rows(done.stdout.decode())
+    (row,) = rows_of(done.stdout.decode())
     assert (done.returncode, row["records"], row["newest_ms"]) == (0, 2, None)
     assert row["oldest_ms"] is not None
 
@@ -117,8 +115,8 @@ def test_a_time_that_is_no_day_is_shown_as_it_is():
 
 def test_a_topic_is_dropped_only_if_that_is_meant(filled, told):
     assert "nothing is dropped yet" in told("delete", "gone")
-    told_json = json.loads(told("delete", "gone", "--json"))
-    assert told_json == {
+    (shown,) = rows_of(told("delete", "gone", "--json"))
+    assert shown == {
         "topic": "gone",
         "dropped": False,
         "stores": [{"store": filled.query, "partitions": 1, "records": 1}],
@@ -143,11 +141,11 @@ def test_at_a_terminal_it_is_asked(filled, told, answer, left):
     os.close(ours)
     assert done.returncode == 0, done.stderr
     assert "to be dropped of" in done.stdout
-    assert [row["topic"] for row in rows(told("--json"))].count(topic) == left
+    assert [row["topic"] for row in rows_of(told("--json"))].count(topic) == left
 
 
 def test_what_is_set_of_a_topic_and_by_whom(told, tmp_path):
-    found = {row["setting"]: row["value"] for row in rows(told("config", "kafka", "--json"))}
+    found = {row["setting"]: row["value"] for row in rows_of(told("config", "kafka", "--json"))}
     assert found == {
         "partitions": "3",
         "stage": "live",
@@ -161,12 +159,18 @@ def test_a_topology_file_says_how_long_a_topic_is_kept_and_where(told, tmp_path)
     file = tmp_path / "kept.yaml"
     file.write_text(
         "version: 1\nname: kept\nclusters:\n"
-        "  - {name: a, id: 1, towers: ['tcp://h:1'], stores: [{query: 'tcp://h:3', data: a}]}\n"
-        "  - {name: b, id: 2, towers: ['tcp://h:5'], stores: [{query: 'tcp://h:7', data: b}]}\n"
+        "  - {name: a, id: 1, towers: ['tcp://[::1]:1'],
+"
+        "     stores: [{query: 'tcp://[::1]:3', data: a}]}
+"
+        "  - {name: b, id: 2, towers: ['tcp://[::1]:5'],
+"
+        "     stores: [{query: 'tcp://[::1]:7', data: b}]}
+"
         "tree: {level: 1, children: [a, b]}\n"
         "retention: [{topics: 'ord*', age_s: 60}]\n"
     )
-    found = rows(told("config", "orders", "--json", "--topology", str(file)))
+    found = rows_of(told("config", "orders", "--json", "--topology", str(file)))
     assert [(row["setting"], row["value"], row["said_by"]) for row in found] == [
         ("clusters", "a, b", "kept.yaml"),
         ("copied", "yes", "kept.yaml"),
