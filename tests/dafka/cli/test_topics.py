@@ -159,14 +159,10 @@ def test_a_topology_file_says_how_long_a_topic_is_kept_and_where(told, tmp_path)
     file = tmp_path / "kept.yaml"
     file.write_text(
         "version: 1\nname: kept\nclusters:\n"
-        "  - {name: a, id: 1, towers: ['tcp://[::1]:1'],
-"
-        "     stores: [{query: 'tcp://[::1]:3', data: a}]}
-"
-        "  - {name: b, id: 2, towers: ['tcp://[::1]:5'],
-"
-        "     stores: [{query: 'tcp://[::1]:7', data: b}]}
-"
+        "  - {name: a, id: 1, towers: ['tcp://[::1]:1'],\n"
+        "     stores: [{query: 'tcp://[::1]:3', data: a}]}\n"
+        "  - {name: b, id: 2, towers: ['tcp://[::1]:5'],\n"
+        "     stores: [{query: 'tcp://[::1]:7', data: b}]}\n"
         "tree: {level: 1, children: [a, b]}\n"
         "retention: [{topics: 'ord*', age_s: 60}]\n"
     )
