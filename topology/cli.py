@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from topology.transition import Refusal
 
 
-class Commands(TyperGroup):
+class WrappedHelp(TyperGroup):
     """Commands whose help is wrapped where it is shown."""
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
@@ -60,7 +60,7 @@ class Commands(TyperGroup):
 
 
 app = typer.Typer(
-    cls=Commands,
+    cls=WrappedHelp,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
