@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from topology.copyflags import bit, format_flags, mask
 from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
+from topology.files import file_problems
 from topology.loading import load
 from topology.model import Topology, branches
 from topology.names import Names
@@ -119,7 +120,14 @@ def init(
 
 
 @app.command()
-def check(file: File, json_lines: Json = False) -> None:
+def check(
+    file: File,
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Look, too, whether this user can read the files it names."),
+    ] = False,
+    json_lines: Json = False,
+) -> None:
     """Say whether a topology may be used; if not, name every problem and what to do.
 
     Exit code 2 if it may not.
@@ -127,7 +135,7 @@ def check(file: File, json_lines: Json = False) -> None:
     Example: topology check config/four-clusters.yaml
     """
     if json_lines:
-        topology, problems = _examined(file)
+        topology, problems = _examined(file, files=files)
         keys = ("path", "line", "message", "hint")
         rows = [{name: getattr(problem, name) for name in keys} for problem in problems]
         counts = dict.fromkeys(_COUNTED) if topology is None else _counts(topology)
@@ -136,6 +144,8 @@ def check(file: File, json_lines: Json = False) -> None:
             raise typer.Exit(2)
         return
     topology = _loaded(file)
+    if files and (problems := file_problems(topology, file.parent)):
+        raise _refusal(InvalidError(str(file), problems))
     counts = _counts(topology)
     replicas = sum(len(cluster.replicas) for cluster in topology.clusters)
     if replicas:
@@ -401,10 +411,11 @@ def _refusal(error: TopologyError) -> typer.Exit:
     return typer.Exit(2)
 
 
-def _examined(file: Path) -> tuple[Topology | None, list[Problem]]:
+def _examined(file: Path, *, files: bool) -> tuple[Topology | None, list[Problem]]:
     """A topology, or all that is wrong with its file, one that cannot be read included."""
     try:
-        return load(file), []
+        topology = load(file)
+        return topology, file_problems(topology, file.parent) if files else []
     except InvalidError as error:
         return None, error.problems
     except TopologyError as error:

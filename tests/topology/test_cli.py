@@ -437,3 +437,24 @@ def test_diff_refuses_what_would_lose_records_and_names_the_rule(run, tmp_path):
 
 def test_diff_of_the_same_has_nothing_to_do(run):
     assert run("diff", FOUR, FOUR)[:2] == (0, "nothing has to be done\n")
+
+
+def test_check_looks_at_files_where_that_is_asked(run, tmp_path):
+    file = tmp_path / "keyed.yaml"
+    security = "{access: access.toml, cluster_key: cluster.secret, key: me.secret}"
+    file.write_text(
+        "version: 1\nname: keyed\ntree: a\nclusters:\n- {name: a, id: 1, "
+        "towers: ['tcp://127.0.0.1:1'], stores: [{query: 'tcp://127.0.0.1:3', data: a}], "
+        f"security: {security}}}\n"
+    )
+    assert run("check", file)[0] == 0
+    code, _, error = run("check", file, "--files")
+    assert code == 2
+    assert "3 problems" in error
+    assert "access.toml': No such file or directory" in error
+    code, out, _ = run("check", file, "--files", "--json")
+    told = json.loads(out)
+    assert (code, told["valid"], len(told["problems"]), told["clusters"]) == (2, False, 3, 1)
+    for name in ("access.toml", "cluster.secret", "me.secret"):
+        (tmp_path / name).touch(mode=0o600)
+    assert run("check", file, "--files")[0] == 0

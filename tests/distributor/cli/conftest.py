@@ -31,7 +31,7 @@ def run(monkeypatch, capsys):
             code = exit_.code or 0
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
-        json_outputs.check("distributor", arguments, captured.out)
+        json_outputs.check("distributor", [*map(str, arguments)], captured.out)
         return code, captured.out, captured.err
 
     return run
