@@ -42,8 +42,7 @@ ALSO = {
     "dafka groups reset": ("--to-latest", "--topic", "orders"),
     "dafka gateway ledger check": ("--all",),
     "dafka topics delete": ("--yes",),
-    "dafka consume": ("--timeout", "3"),  # a tower is missed after two
-    "dafka produce": ("--timeout", "3"),
+    "dafka produce": ("--timeout", "3"),  # a tower is missed after two
 }
 NAMES = ("127.0.0.1:10", "127.0.0.1:12", "127.0.0.1:16", PORT, "-level-1.sock")
 

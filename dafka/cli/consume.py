@@ -43,6 +43,9 @@ from dafka.wire.dialect import DEFAULT_DIALECT
 from topology.output import print_json
 from topology.terminal import say
 
+KNOWN_S = 2.5
+"""By then it is known of a tower whether it answers: one that does not is missed after two."""
+
 Format = Annotated[
     str | None,
     typer.Option(
@@ -280,6 +283,8 @@ def _print_records(consumer: Consumer, cluster: Cluster, how: _Printing) -> None
                 how.print_(record)
             continue
         ends = how.quiet_s is not None and now - heard >= how.quiet_s
+        if ends and awaited and now - began < KNOWN_S:
+            continue  # whether nothing is there, or nobody to bring it, is not known yet
         if awaited and (ends or now - began >= how.connect_s):
             awaited = False
             if consumer.towers_away == {*cluster.towers}:
