@@ -151,7 +151,7 @@ def print_json(value: object) -> None:
     """Print an object in one line of JSON, with the version of what such objects look like.
 
     Args:
-        value: Its fields by name, or a dataclass that has them; see docs/json-output.md.
+        value: Its fields by name, or a dataclass that has them; see docs/scripts.md.
     """
     found = value if isinstance(value, dict) else fields_of(value)
     # Which escapes all but ASCII.
