@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
 import logging
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -45,6 +48,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # As the product has it (distributor/control): whatever imports gRPC first.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+# Commands of tests mean no cluster of whoever runs them.
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="dafka-no-contexts-")
+atexit.register(shutil.rmtree, os.environ["XDG_CONFIG_HOME"], ignore_errors=True)
+for variable in [name for name in os.environ if name.startswith("DAFKA_")]:
+    if variable != "DAFKA_TEST_CACHE":
+        del os.environ[variable]
 
 # Each command that is started as a process would compile all it imports, where this is set.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

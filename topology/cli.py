@@ -11,14 +11,16 @@ import sys
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from topology.copyflags import bit, format_flags, mask
 from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
 from topology.extras import MissingExtraError, told_of_extras
+from topology.files import file_problems
 from topology.loading import load
 from topology.model import Topology, branches
 from topology.names import Names
@@ -29,7 +31,6 @@ from topology.output import (
     fields_of,
     open_console,
     print_json,
-    print_rows,
     table,
 )
 from topology.plan import plan as plan_of
@@ -37,7 +38,7 @@ from topology.prove import prove as prove_plan
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 from topology.starter import CLUSTERS_MAX, starter
-from topology.terminal import complain, end_with_version, say
+from topology.terminal import complain, end_with_version, paragraphs, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,8 +50,21 @@ if TYPE_CHECKING:
     from topology.spread import Hop
     from topology.transition import Refusal
 
+
+class WrappedHelp(TyperGroup):
+    """Commands whose help is wrapped where it is shown."""
+
+    def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            command.help = paragraphs(command.help or "")
+            command.short_help, _, _ = command.help.partition("\n\n")
+
+
 app = typer.Typer(
+    cls=WrappedHelp,
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 good, 1 prove found a counter-example or diff refuses the change, "
     "2 the file cannot be used.",
@@ -107,7 +121,14 @@ def init(
 
 
 @app.command()
-def check(file: File, json_lines: Json = False) -> None:
+def check(
+    file: File,
+    files: Annotated[
+        bool,
+        typer.Option("--files", help="Look, too, whether this user can read the files it names."),
+    ] = False,
+    json_lines: Json = False,
+) -> None:
     """Say whether a topology may be used; if not, name every problem and what to do.
 
     Exit code 2 if it may not.
@@ -115,7 +136,7 @@ def check(file: File, json_lines: Json = False) -> None:
     Example: topology check config/four-clusters.yaml
     """
     if json_lines:
-        topology, problems = _examined(file)
+        topology, problems = _examined(file, files=files)
         keys = ("path", "line", "message", "hint")
         rows = [{name: getattr(problem, name) for name in keys} for problem in problems]
         counts = dict.fromkeys(_COUNTED) if topology is None else _counts(topology)
@@ -124,6 +145,8 @@ def check(file: File, json_lines: Json = False) -> None:
             raise typer.Exit(2)
         return
     topology = _loaded(file)
+    if files and (problems := file_problems(topology, file.parent)):
+        raise _refusal(InvalidError(str(file), problems))
     counts = _counts(topology)
     replicas = sum(len(cluster.replicas) for cluster in topology.clusters)
     if replicas:
@@ -192,7 +215,7 @@ def plan(file: File, json_lines: Json = False) -> None:
     the_plan = plan_of(_loaded(file))
     rows = [LinkOfPlan.of(link) for link in the_plan.links]
     if json_lines:
-        print_json(rows)
+        print_json({"links": rows})
         return
     top = top_level(the_plan.topology)
     columns: Columns[LinkOfPlan] = (
@@ -245,7 +268,10 @@ def names(
         rows = [_names_at(topology, cluster.name, topic, values) for cluster in topology.clusters]
     except TopologyError as error:
         raise _refusal(error) from error
-    print_rows(rows, NAMES, as_json=json_lines)
+    if json_lines:
+        print_json({"names": rows})
+    else:
+        open_console().print(table(NAMES, rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,10 +412,11 @@ def _refusal(error: TopologyError) -> typer.Exit:
     return typer.Exit(2)
 
 
-def _examined(file: Path) -> tuple[Topology | None, list[Problem]]:
+def _examined(file: Path, *, files: bool) -> tuple[Topology | None, list[Problem]]:
     """A topology, or all that is wrong with its file, one that cannot be read included."""
     try:
-        return load(file), []
+        topology = load(file)
+        return topology, file_problems(topology, file.parent) if files else []
     except InvalidError as error:
         return None, error.problems
     except TopologyError as error:

@@ -259,6 +259,12 @@ class RetentionSpec:
     hold_age_s: int | None = None
     hold_bytes: int | None = None
 
+    def covers(self, topic: str) -> bool:
+        """Whether it is for a topic, if no rule before it is; as stores see it."""
+        if topic.startswith("_") and not self.topics.startswith("_"):
+            return False
+        return fnmatchcase(topic, self.topics)
+
     @property
     def holds(self) -> bool:
         """Whether what other clusters lack is kept for longer."""
@@ -405,10 +411,14 @@ class Topology:
         """Whether records of `topic` that others publish are to be on a cluster."""
         return self.topics.wants(topic) and cluster in self.placed_on(topic)
 
+    def retained(self, topic: str) -> RetentionSpec | None:
+        """The rule of what stores need not keep of a topic; None if they keep all."""
+        rules = (one for one in self.retention if one.covers(topic))
+        return next(rules, None)
+
     def must_have(self, topic: str, cluster: str) -> bool:
         """Whether stores of others hold a topic's records as long as a cluster lacks them."""
-        rules = (one for one in self.retention if fnmatchcase(topic, one.topics))
-        rule = next(rules, None)
+        rule = self.retained(topic)
         return rule is not None and rule.holds and self.wants(topic, cluster)
 
     def carries(self, topic: str, span: tuple[ClusterName, ...]) -> bool:

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 WIDTH_ELSEWHERE = 400
 """Columns of a table that goes to a file or a pipe: three of the longest names, flags twice."""
 
+JSON_VERSION = 1
+"""Of all that is printed as JSON. Fields may be added to it; else it is another version."""
+
 Row = TypeVar("Row")
 
 
@@ -128,29 +131,31 @@ def print_rows(
     title: str | None = None,
     *,
     as_json: bool,
-    lines: bool = False,
 ) -> None:
-    """Print rows: as a table, or their fields as JSON.
+    """Print rows: as a table, or their fields as JSON, an object a line.
 
     Args:
         rows: Dataclasses.
         columns: What people see of a row.
         title: Above the table.
         as_json: Whether a script has asked.
-        lines: For scripts, an object a line instead of one array.
     """
     if not as_json:
         open_console().print(table(columns, rows, title))
-    elif lines:
-        for row in rows:
-            print_json(row)
-    else:
-        print_json([*rows])
+        return
+    for row in rows:
+        print_json(row)
 
 
 def print_json(value: object) -> None:
-    """Print a value in one line of JSON; a dataclass is an object of its fields."""
-    print(json.dumps(value, default=_plain), flush=True)  # which escapes all but ASCII
+    """Print an object in one line of JSON, with the version of what such objects look like.
+
+    Args:
+        value: Its fields by name, or a dataclass that has them; see docs/scripts.md.
+    """
+    found = value if isinstance(value, dict) else fields_of(value)
+    # Which escapes all but ASCII.
+    print(json.dumps({"version": JSON_VERSION, **found}, default=_plain), flush=True)
 
 
 def _plain(value: object) -> object:

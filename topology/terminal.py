@@ -20,6 +20,11 @@ def printable_lines(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
+def paragraphs(text: str) -> str:
+    """Return `text` with its paragraphs in a line each, which a terminal of any width can wrap."""
+    return "\n\n".join(" ".join(one.split()) for one in text.split("\n\n"))
+
+
 def say(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
     """Print a text of some lines that need not be ours, to standard output by default."""
     print(printable_lines(text), file=file, end=end, flush=True)

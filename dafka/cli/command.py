@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from topology.extras import MissingExtraError, told_of_extras
-from topology.terminal import complain, end_with_version
+from topology.terminal import complain, end_with_version, paragraphs
 
 Version = Annotated[
     bool,
@@ -40,22 +40,27 @@ class CommandPlace(NamedTuple):
     does: str
 
 
-def group_of(places: Mapping[str, CommandPlace]) -> type[TyperGroup]:
+def group_of(
+    places: Mapping[str, CommandPlace],
+    complete: Callable[[TyperCommand | TyperGroup], None] = lambda _: None,
+) -> type[TyperGroup]:
     """Return the class of a group of commands.
 
     Args:
         places: By the commands' names, in the order of the help.
+        complete: Called with each of them, and those below, when it is loaded.
     """
 
     class Commands(TyperGroup):
         def __init__(self, **attributes: Any) -> None:  # noqa: ANN401
             super().__init__(**attributes)
-            self.commands = _Loading(places)  # type: ignore[assignment]
+            self.commands = _Loading(places, complete)  # type: ignore[assignment]
 
         def format_help(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401
             loading = self.commands
             self.commands = {
-                name: TyperCommand(name, help=place.does) for name, place in places.items()
+                name: TyperCommand(name, help=place.does, short_help=place.does)
+                for name, place in places.items()
             }
             super().format_help(ctx, formatter)
             self.commands = loading
@@ -76,11 +81,34 @@ def by_default(command: str) -> type[TyperGroup]:
     return Defaulting
 
 
+def explained(command: TyperCommand | TyperGroup) -> None:
+    """Have a command's help wrapped where it is shown, without boxes, which need room.
+
+    In a list of commands its first paragraph stands whole.
+    """
+    command.help = paragraphs(command.help or "")
+    command.short_help, _, _ = command.help.partition("\n\n")
+    command.rich_markup_mode = None
+
+
+def with_those_below(command: TyperCommand | TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
+    """Yield a command, and all that it is a group of."""
+    yield command
+    if isinstance(command, TyperGroup):
+        for one in command.commands.values():
+            yield from with_those_below(one)  # type: ignore[arg-type]
+
+
 class _Loading(Mapping[str, TyperCommand | TyperGroup]):
     """Commands by name."""
 
-    def __init__(self, places: Mapping[str, CommandPlace]) -> None:
+    def __init__(
+        self,
+        places: Mapping[str, CommandPlace],
+        complete: Callable[[TyperCommand | TyperGroup], None],
+    ) -> None:
         self._places = places
+        self._complete = complete
 
     def __getitem__(self, command: str) -> TyperCommand | TyperGroup:
         module, _, name = self._places[command].where.partition(":")
@@ -90,6 +118,9 @@ class _Loading(Mapping[str, TyperCommand | TyperGroup]):
             found.command()(function)
         loaded: TyperCommand | TyperGroup = get_command(found)  # type: ignore[assignment]
         loaded.name = command
+        for one in with_those_below(loaded):
+            explained(one)
+            self._complete(one)
         return loaded
 
     def __iter__(self) -> Iterator[str]:

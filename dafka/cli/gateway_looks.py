@@ -170,13 +170,13 @@ def topics(
             (gateway, "/topics", asked, timeout, web, token),
             lambda page: [ServedTopicRow(*one) for one in sorted(page.items())],
         )
-        print_rows(rows, SERVED_TOPICS, f"topics of {gateway}", as_json=json_lines, lines=True)
+        print_rows(rows, SERVED_TOPICS, f"topics of {gateway}", as_json=json_lines)
         return
     partitions = _shown(
         (gateway, "/topics", asked, timeout, web, token),
         lambda page: [ServedPartitionRow(**one) for one in page["partitions"]],
     )
-    print_rows(partitions, SERVED_PARTITIONS, topic, as_json=json_lines, lines=True)
+    print_rows(partitions, SERVED_PARTITIONS, topic, as_json=json_lines)
 
 
 def groups(
@@ -199,13 +199,13 @@ def groups(
             (gateway, "/groups", asked, timeout, web, token),
             lambda page: [CoordinatedGroupRow(name, **one) for name, one in sorted(page.items())],
         )
-        print_rows(rows, COORDINATED, f"groups of {gateway}", as_json=json_lines, lines=True)
+        print_rows(rows, COORDINATED, f"groups of {gateway}", as_json=json_lines)
         return
     commits = _shown(
         (gateway, "/groups", asked, timeout, web, token),
         lambda page: [CommittedRow(**one) for one in page["commits"]],
     )
-    print_rows(commits, COMMITTED, group, as_json=json_lines, lines=True)
+    print_rows(commits, COMMITTED, group, as_json=json_lines)
 
 
 def connections(
@@ -223,7 +223,7 @@ def connections(
         (gateway, "/connections", {}, timeout, web, token),
         lambda page: [ConnectionRow(**one) for one in page],
     )
-    print_rows(rows, CONNECTED, f"clients of {gateway}", as_json=json_lines, lines=True)
+    print_rows(rows, CONNECTED, f"clients of {gateway}", as_json=json_lines)
 
 
 Asked = tuple[str, str, dict[str, str], float, Path | None, Path | None]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +21,7 @@ from dafka.cli.options import (
     entered,
 )
 from dafka.cli.queries import Timeout, client_of
+from dafka.cli.times import duration_ms, time_ms
 from dafka.errors import MisuseError
 from dafka.gateway.commits import REACHED, is_row
 from dafka.groups import reset as ways
@@ -62,12 +61,20 @@ groups = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """One group, as `--json` tells it."""
+    """One group, as `--json` tells it.
+
+    Attributes:
+        group: Its name.
+        partitions: Those in which it has a position.
+        lag: How many records the store has from there on, of partitions whose end it knows.
+    """
 
     group: str
+    partitions: int
+    lag: int
 
 
-GROUPS: Columns[GroupRow] = (column("group"),)
+GROUPS: Columns[GroupRow] = (column("group"), number("partitions"), number("lag"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +132,40 @@ def show(
     """
     with client_of(store, timeout, access, key) as client:
         if group is None:
-            there = [name for name in client.groups() if ways.positions_of(client.offsets(name))]
-            found = [GroupRow(name) for name in there]
-            print_rows(found, GROUPS, as_json=json_lines, lines=True)
+            ranges: dict[str, dict[Partition, range]] = {}
+            held = [(name, _positions(client, name, ranges)) for name in client.groups()]
+            found = [
+                GroupRow(name, len(rows), sum(row.lag or 0 for row in rows))
+                for name, rows in held
+                if rows
+            ]
+            print_rows(found, GROUPS, as_json=json_lines)
             return
-        rows = _positions(client, checked_group(group))
+        rows = _positions(client, checked_group(group), {})
     if not rows:
         raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
-    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines, lines=True)
+    print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines)
 
 
-def _positions(client: StoreClient, group: str) -> list[PositionRow]:
+def _positions(
+    client: StoreClient, group: str, ranges: dict[str, dict[Partition, range]]
+) -> list[PositionRow]:
+    """How far a group is.
+
+    Args:
+        client: A store.
+        group: Which.
+        ranges: What the store keeps, by topic: what is known of it, and gets known here.
+    """
     commits = client.offsets(group)
     positions = ways.positions_of(commits)
-    ranges = _ranges(client, {partition.topic for partition in positions})
+    for topic in {partition.topic for partition in positions} - ranges.keys():
+        ranges[topic] = client.ranges(topic)
     now_ms = wall_ms()
     rows = []
     for partition, position in sorted(positions.items()):
-        kept, commit = ranges.get(partition, range(0)), commits[partition]
+        kept = ranges[partition.topic].get(partition, range(0))
+        commit = commits[partition]
         kafka = is_row(partition)
         if partition.topic == REACHED:
             continue  # the same, worked out from the positions
@@ -236,7 +259,7 @@ def members(
         for name, about in sorted(membership.members.items())
     ]
     title = f"group {group}, generation {membership.generation}"
-    print_rows(rows, MEMBERS, title, as_json=json_lines, lines=True)
+    print_rows(rows, MEMBERS, title, as_json=json_lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +287,6 @@ RESETS: Columns[ResetRow] = (
     number("was at", "before"),
     number("goes on at", lambda row: "forgotten" if row.position is None else row.position),
 )
-
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 @groups.command()
@@ -315,8 +336,8 @@ def reset(
             "--to-earliest": ways.to_earliest if to_earliest else None,
             "--to-latest": ways.to_latest if to_latest else None,
             "--to-current": ways.to_current if to_current else None,
-            "--to-datetime": to_datetime and ways.to_time(_time_ms(to_datetime)),
-            "--by-duration": by_duration and ways.to_time(wall_ms() - _duration_ms(by_duration)),
+            "--to-datetime": to_datetime and ways.to_time(time_ms(to_datetime)),
+            "--by-duration": by_duration and ways.to_time(wall_ms() - duration_ms(by_duration)),
             "--shift-by": None if shift_by is None else ways.shifted_by(shift_by),
             "--from-file": from_file and ways.to_positions(_positions_in(from_file)),
             "--like": like
@@ -425,18 +446,3 @@ def _positions_in(file: Path) -> dict[Partition, int]:
         raise MisuseError(f"cannot read {str(file)!r}: {error}") from error
     except MisuseError as error:
         raise MisuseError(f"file {str(file)!r}, {error}") from error
-
-
-def _time_ms(given: str) -> int:
-    try:
-        time = datetime.fromisoformat(given)
-    except ValueError as error:
-        raise MisuseError(f"time {given!r} is none: write 2026-11-23T08:00:00") from error
-    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000)
-
-
-def _duration_ms(given: str) -> int:
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", given)
-    if found is None:
-        raise MisuseError(f"duration {given!r} is none: write 90s, 15m, 2h or 7d")
-    return int(found[1]) * _UNITS[found[2]] * 1_000

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dafka.cli.options import Access, AllStores, Json, Key, entered
-from dafka.cli.queries import Timeout
+from dafka.cli.queries import Timeout, stores_of
 from dafka.errors import MisuseError
 from dafka.gateway.ledger_check import check_ledger
 from dafka.node.ledgers import read_all_ledgers
-from dafka.query.cluster_client import ClusterClient
 from topology.output import Columns, column, number, print_rows
 from topology.terminal import complain
 
@@ -71,13 +70,13 @@ def check(
         sound = {(row.topic, row.partition): row for row in rows if not row.problems}
         again = _rows(cluster, timeout, topic)
         rows = [sound.get((row.topic, row.partition), row) for row in again]
-    print_rows(rows, LEDGERS, "ledgers", as_json=json_lines, lines=True)
+    print_rows(rows, LEDGERS, "ledgers", as_json=json_lines)
     if any(row.problems for row in rows):
         raise typer.Exit(1)
 
 
 def _rows(cluster: Cluster, timeout: float, topic: str | None) -> Sequence[CheckedLedger]:
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+    with stores_of(cluster, timeout) as stores:
         answers = stores.all(lambda client: read_all_ledgers(client, topic))
     if 2 * len(answers.given) <= len(cluster.stores):
         assert answers.failure is not None

@@ -1,10 +1,11 @@
-"""`dafka`: tower, store, produce, consume, topics, peek, holes, groups, keys, schemas, gateway."""
+"""`dafka`: one cluster, from towers and stores to clients, groups and keys."""
 
 from __future__ import annotations
 
 import typer
 
 from dafka.cli.command import CommandPlace, Version, group_of, run
+from dafka.cli.contexts import take_settings
 from dafka.errors import DafkaError, MisuseError, StorageError
 
 COMMANDS = {
@@ -17,16 +18,16 @@ COMMANDS = {
         "Run a store: it keeps every record of its cluster and answers questions about them.",
     ),
     "produce": CommandPlace(
-        "dafka.cli.clients:produce",
+        "dafka.cli.produce:produce",
         "Publish every line of standard input as a record.",
     ),
     "consume": CommandPlace(
-        "dafka.cli.clients:consume",
+        "dafka.cli.consume:consume",
         "Print the records of topics as they come, values only or as JSON.",
     ),
     "topics": CommandPlace(
-        "dafka.cli.queries:topics",
-        "List the topics of a store with their partitions and the records it keeps of them.",
+        "dafka.cli.topics:topics",
+        "Show topics, what is in one, and what is set of it; drop its records.",
     ),
     "peek": CommandPlace(
         "dafka.cli.queries:peek",
@@ -39,6 +40,10 @@ COMMANDS = {
     "groups": CommandPlace(
         "dafka.cli.groups:groups",
         "Show groups of consumers, their positions and members; say where they are to go on.",
+    ),
+    "context": CommandPlace(
+        "dafka.cli.context:context",
+        "Say tower, stores and keys of a cluster once: which context is in use says them.",
     ),
     "keys": CommandPlace(
         "dafka.cli.keys:keys",
@@ -55,8 +60,9 @@ COMMANDS = {
 }
 
 app = typer.Typer(
-    cls=group_of(COMMANDS),
+    cls=group_of(COMMANDS, take_settings),
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -51,6 +51,11 @@ def between_processes(endpoint: _E) -> _E:
     return endpoint
 
 
+def first_endpoint(endpoints: str) -> str:
+    """Return the first of the endpoints of a variable, as of several stores; a command asks one."""
+    return next(iter(endpoints.split()), endpoints)
+
+
 class ClusterArguments(TypedDict, total=False):
     """What a command's options say of the way into a cluster; see `Cluster`."""
 
@@ -135,7 +140,10 @@ Towers = Annotated[
         "repeatedly.",
     ),
 ]
-Stores = Annotated[str, typer.Option("--store", help="Query port of a store of the cluster.")]
+Stores = Annotated[
+    str,
+    typer.Option("--store", callback=first_endpoint, help="Query port of a store of the cluster."),
+]
 AllStores = Annotated[
     list[str],
     typer.Option(

@@ -1,11 +1,10 @@
-"""`dafka topics`, `peek` and `holes`: what a store holds, and what it waits for in vain."""
+"""`dafka peek` and `dafka holes`: what a store holds, and what it waits for in vain."""
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,15 +18,15 @@ from dafka.cli.options import (
     bounded_seconds,
     entered,
 )
+from dafka.cli.reading import records_in
 from dafka.cli.records import to_json
 from dafka.errors import MisuseError
-from dafka.model import Partition, Record, checked_topic
+from dafka.model import Partition, Record
 from dafka.plural import counted
 from dafka.process.logs import set_up_logs
-from dafka.process.unreadable import pass_over
-from dafka.query.client import StoreClient
+from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 from dafka.query.cluster_client import ClusterClient
-from dafka.records.batch import records_of
+from dafka.transport.request import QueryClient
 from dafka.wire.fields import SEQUENCE_MAX
 from topology.output import Columns, column, number, open_console, print_json, print_rows, table
 from topology.terminal import say
@@ -36,63 +35,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from dafka.cluster import Cluster
 
+REACH_MS = LOOK_TIMEOUT_MS
+"""How long a store may take to be connected to; `--timeout` is for its answer."""
+
+ANSWER_S = 5.0
 Timeout = Annotated[
     float, typer.Option(callback=bounded_seconds, help="Seconds to wait for an answer.")
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRow:
-    """One topic, as `--json` tells it."""
-
-    topic: str
-    partitions: int
-    records: int
-
-
-TOPICS: Columns[TopicRow] = (
-    column("topic"),
-    number("partitions"),
-    number("records"),
-)
-
-
-def topics(
-    store: Stores = DEFAULT_QUERY,
-    delete: Annotated[
-        str | None,
-        typer.Option(help="Drop all records of this topic instead; see `store --allow-delete`."),
-    ] = None,
-    json_lines: Json = False,
-    timeout: Timeout = 5.0,
-    access: Access = None,
-    key: Key = None,
-) -> None:
-    """List the topics of a store with their partitions and the records it keeps of them.
-
-    Deleting a topic drops its records from this one store, so do it on each store of the cluster.
-    Producers may go on: what they send next is stored.
-
-    Example: dafka topics --store tcp://127.0.0.1:5558
-    """
-    if delete is not None:
-        with client_of(store, timeout, access, key) as client:
-            deleted = client.delete(checked_topic(delete))
-        if json_lines:
-            print_json({"topic": delete, "deleted": deleted})
-        else:
-            say(f"deleted {counted(deleted, 'record')} of {delete!r}")
-        return
-    partitions: Counter[str] = Counter()
-    records: Counter[str] = Counter()
-    with client_of(store, timeout, access, key) as client:
-        for partition, kept in client.ranges().items():
-            if kept:
-                partitions[partition.topic] += 1
-                records[partition.topic] += len(kept)
-    rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
-    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines, lines=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +81,7 @@ def holes(
         typer.Option(metavar="TOPIC", help="Go on without what lacks of this topic, for good."),
     ] = None,
     json_lines: Json = False,
-    timeout: Timeout = 5.0,
+    timeout: Timeout = ANSWER_S,
     access: Access = None,
     key: Key = None,
 ) -> None:
@@ -150,7 +101,7 @@ def holes(
         if skip is not None:
             for row in rows:
                 client.skip(Partition(row.topic, row.address), row.end)
-    print_rows(rows, HOLES, f"holes of {store}", as_json=json_lines, lines=True)
+    print_rows(rows, HOLES, f"holes of {store}", as_json=json_lines)
     if skip is not None and not json_lines:
         places = counted(len(rows), "partition")
         gone = counted(sum(row.records for row in rows), "record")
@@ -182,7 +133,7 @@ def peek(
         int, typer.Option(min=1, max=SEQUENCE_MAX, help="Records of each partition.")
     ] = 10,
     json_lines: Json = False,
-    timeout: Timeout = 5.0,
+    timeout: Timeout = ANSWER_S,
     access: Access = None,
     key: Key = None,
 ) -> None:
@@ -202,7 +153,7 @@ def peek(
         records = [
             record
             for partition, first in chosen.items()
-            for record in _some(client, partition, max(start, first), count)
+            for record in records_in(client, partition, _span(max(start, first), count))
         ]
     if json_lines:
         for record in records:
@@ -221,11 +172,14 @@ def client_of(
         MisuseError: The endpoint or the key cannot be used.
     """
     cluster = entered(stores=store, access=access, key=key)
-    with ClusterClient(cluster, timeout_ms=int(timeout * 1_000)) as stores:
+    with stores_of(cluster, timeout) as stores:
         yield stores.store()
 
 
-def _some(client: StoreClient, partition: Partition, start: int, count: int) -> Iterator[Record]:
-    batches = client.scan(partition, start, min(start + count, SEQUENCE_MAX + 1))
-    records = (record for batch in batches for record in records_of(batch, start, pass_over))
-    return islice(records, count)
+def stores_of(cluster: Cluster, timeout: float) -> ClusterClient:
+    """Return what asks a cluster's stores for somebody who waits: who is not there is said soon."""
+    return ClusterClient(cluster, int(timeout * 1_000), partial(QueryClient, reach_ms=REACH_MS))
+
+
+def _span(start: int, count: int) -> range:
+    return range(start, start + count)

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import multiprocessing
 import re
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -57,6 +55,7 @@ from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.retention import HoldBounds, Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
+from topology.output import print_json
 from topology.terminal import say
 
 log = logging.getLogger(__name__)
@@ -197,7 +196,7 @@ def serve(
     ] = Durability.FSYNC,
     retain: Retain = None,
     allow_delete: Annotated[
-        bool, typer.Option("--allow-delete", help="Let `dafka topics --delete` drop topics.")
+        bool, typer.Option("--allow-delete", help="Let `dafka topics delete` drop topics.")
     ] = False,
     forget_after: ForgetAfter = FORGET_AFTER_MS // 1_000,
     number: Number = ALONE,
@@ -269,7 +268,7 @@ def check(directory: Directory, json_lines: Json = False) -> None:
                 "begin anew"
             ) from error
     if json_lines:
-        say(json.dumps(asdict(findings)))
+        print_json(findings)
     else:
         for gap in findings.gaps:
             say(f"passed over, since no store had them: {gap}")
@@ -306,7 +305,7 @@ def compact(directory: Directory, json_lines: Json = False) -> None:
     _must_exist(directory)
     before, after = LmdbLog(directory).compact()
     if json_lines:
-        say(json.dumps({"bytes_before": before, "bytes_after": after}))
+        print_json({"bytes_before": before, "bytes_after": after})
     else:
         say(f"{before:,} bytes before, {after:,} after")
 

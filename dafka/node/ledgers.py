@@ -79,9 +79,7 @@ def read_all_ledgers(
     Raises:
         QueryError: It does not answer.
     """
-    catalog = Catalog()
-    for place, there in sorted(client.ranges(CATALOG).items()):
-        catalog.add(read_catalog(client, place, there.start, there.stop))
+    catalog = known_topics(client)
     wanted = [
         ReadLedger(partition, EPOCH_MAX, 0)
         for partition in catalog.partitions()
@@ -89,6 +87,18 @@ def read_all_ledgers(
     ]
     found = read_ledgers(client, wanted, catalog.known)
     return {partition: read for (partition, _), read in found.items()}
+
+
+def known_topics(client: StoreClient) -> Catalog:
+    """Return the topics that Kafka clients have made in a cluster, as a store knows them.
+
+    Raises:
+        QueryError: It does not answer.
+    """
+    catalog = Catalog()
+    for place, there in sorted(client.ranges(CATALOG).items()):
+        catalog.add(read_catalog(client, place, there.start, there.stop))
+    return catalog
 
 
 def read_catalog(client: StoreClient, place: Partition, start: int, end: int) -> list[TopicState]:

@@ -189,13 +189,20 @@ class QueryClient:
     Args:
         endpoint: `tcp://host:port`; it is connected to in the background, for as long as it takes.
         credentials: Whose to use, in a cluster with keys.
+        reach_ms: How long a question waits for the connection, if not as long as for its answer.
 
     Raises:
         MisuseError: The endpoint cannot be used.
     """
 
-    def __init__(self, endpoint: str, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        credentials: Credentials | None = None,
+        reach_ms: int | None = None,
+    ) -> None:
         self.endpoint = endpoint
+        self._reach_ms = reach_ms
         self.socket = sockets.dealer()
         prove(self.socket, credentials)
         """To be polled; when it is readable, call `receive`."""
@@ -212,9 +219,11 @@ class QueryClient:
         Raises:
             QueryError: There is none in time.
         """
-        deadline = time.monotonic() + timeout_ms / 1_000
-        if not self._ready(zmq.POLLOUT, deadline):
-            raise QueryError(f"cannot reach {self.endpoint} within {timeout_ms} ms")
+        began = time.monotonic()
+        deadline = began + timeout_ms / 1_000
+        reach_ms = timeout_ms if self._reach_ms is None else min(self._reach_ms, timeout_ms)
+        if not self._ready(zmq.POLLOUT, began + reach_ms / 1_000):
+            raise QueryError(f"cannot reach {self.endpoint} within {reach_ms} ms")
         number = self.send(question)
         while self._ready(zmq.POLLIN, deadline):
             received = self.receive()

@@ -154,7 +154,7 @@ def explain(
     """
     with _client(controller, certificate, certificate_key, controller_ca) as client:
         rows = client.explain(what, sequence, timeout)
-    print_rows(rows, ROUTES, f"ways of {what}", as_json=json_lines, lines=True)
+    print_rows(rows, ROUTES, f"ways of {what}", as_json=json_lines)
 
 
 def retarget(
@@ -218,7 +218,7 @@ def pause(
     """
     with _client(controller, certificate, certificate_key, controller_ca) as client:
         rows = client.pause(level, paused=True, timeout_s=timeout)
-    print_rows(rows, AIMED, "kept: links that pause", as_json=json_lines, lines=True)
+    print_rows(rows, AIMED, "kept: links that pause", as_json=json_lines)
 
 
 def unpause(
@@ -238,7 +238,7 @@ def unpause(
     """
     with _client(controller, certificate, certificate_key, controller_ca) as client:
         rows = client.pause(level, paused=False, timeout_s=timeout)
-    print_rows(rows, AIMED, "kept: links that go on", as_json=json_lines, lines=True)
+    print_rows(rows, AIMED, "kept: links that go on", as_json=json_lines)
 
 
 def resume(
@@ -317,7 +317,7 @@ def resume_controlled(
 
 def tell_aimed(rows: list[AimedLinkRow], *, as_json: bool) -> None:
     """Say where links aim from now on."""
-    print_rows(rows, AIMED, "kept: where links aim", as_json=as_json, lines=True)
+    print_rows(rows, AIMED, "kept: where links aim", as_json=as_json)
 
 
 def tell_passed(place: str, topic: str, passed: PassedOver, *, as_json: bool) -> None:

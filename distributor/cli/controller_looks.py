@@ -117,7 +117,7 @@ def flows(
     Example: distributor controller flows 127.0.0.1:9301
     """
     rows = _shown(controller, timeout, web, token).flows
-    print_rows(rows, FLOWS, f"flows of {controller}", as_json=json_lines, lines=True)
+    print_rows(rows, FLOWS, f"flows of {controller}", as_json=json_lines)
 
 
 def grants(
@@ -133,7 +133,7 @@ def grants(
     """
     found = _in_charge(controller, timeout, web, token)
     rows = sorted(found.flows, key=lambda row: (row.writer, row.flow))
-    print_rows(rows, GRANTS, f"grants of {controller}", as_json=json_lines, lines=True)
+    print_rows(rows, GRANTS, f"grants of {controller}", as_json=json_lines)
     if any(row.state != "writing" for row in rows):
         raise typer.Exit(1)
 
@@ -150,7 +150,7 @@ def replicas(
     Example: distributor controller replicas 127.0.0.1:9301
     """
     rows = _shown(controller, timeout, web, token).replicas
-    print_rows(rows, REPLICAS, f"replicas of {controller}", as_json=json_lines, lines=True)
+    print_rows(rows, REPLICAS, f"replicas of {controller}", as_json=json_lines)
 
 
 def held(
@@ -169,7 +169,7 @@ def held(
     if not rows and not json_lines:
         say("nothing is held: no rule of retention says so, or it was not asked yet who lacks what")
     else:
-        print_rows(rows, HELD, f"held as seen by {controller}", as_json=json_lines, lines=True)
+        print_rows(rows, HELD, f"held as seen by {controller}", as_json=json_lines)
     if any(one.gone for one in rows):
         raise typer.Exit(1)
 

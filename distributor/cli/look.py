@@ -241,7 +241,7 @@ def trace(
     part = the_plan.on(the_plan.topology.placed_on(topic))
     found = spread(part, ClusterName(origin), int(flags, 2))
     if json_lines:
-        print_json(found.hops)
+        print_json({"hops": found.hops})
         return
     out = open_console()
     out.print(trace_table(found, top_level(the_plan.topology)))

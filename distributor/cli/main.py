@@ -101,6 +101,7 @@ COMMANDS = {
 app = typer.Typer(
     cls=group_of(COMMANDS),
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

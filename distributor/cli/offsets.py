@@ -14,6 +14,7 @@ from dafka.groups.commit import CommitKey, checked_group
 from dafka.node.committer import Committer
 from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
+from distributor.cli.bars import Once
 from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
@@ -93,9 +94,9 @@ def wait(
     declared = load(file)
     _checked_cluster(declared, cluster, file)
     told, deadline = stop_event(), time.monotonic() + timeout
-    console = open_console(stderr=True)
+    console, silent = open_console(stderr=True), Once()
     with console.status(f"waiting for positions of {group}", spinner="line"):
-        while lacking := _lacking(declared, group, cluster):
+        while lacking := _lacking(declared, group, cluster, silent):
             if told.wait(LOOK_S) or time.monotonic() >= deadline:
                 break
     if json_lines:
@@ -109,9 +110,12 @@ def wait(
         )
 
 
-def _lacking(declared: Topology, group: str, cluster: str) -> list[str]:
-    """What stands against going on at a cluster, as sentences."""
+def _lacking(declared: Topology, group: str, cluster: str, silent: Once) -> list[str]:
+    """What stands against going on at a cluster, as sentences; says at once who does not answer."""
     views, errors = _asked(declared, group)
+    for view in views:
+        if view.error:
+            silent.say(view.cluster, view.error)
     rows = [row for row in explained(declared, group, views, wall_ms()) if row.cluster == cluster]
     return errors + [
         f"{row.topic} {row.address[:8]}, behind by {row.behind}: {row.why}"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributor.cli.bars import bar
+from dafka.errors import QueryError
+from distributor.cli.bars import Once, bar
 from distributor.cli.controller_asks import (
     Certificate,
     CertificateKey,
@@ -17,8 +18,10 @@ from distributor.cli.controller_asks import (
 )
 from distributor.cli.options import File, Json
 from distributor.control.operator_client import OperatorClient
+from distributor.errors import CommandError
 from distributor.loading import load
 from distributor.operations.barrier import can_be_asked, wait_at_controllers
+from distributor.survey import survey
 from distributor.verify.waiting import Awaited
 from distributor.verify.waiting import wait as wait_for_all
 from topology import plan
@@ -28,6 +31,8 @@ from topology.terminal import say
 if TYPE_CHECKING:
     from distributor.control.certificates import Certificates
     from distributor.control.questions import Waited
+    from distributor.survey import Holding
+    from topology import Topology
 
 AWAITED: Columns[Awaited] = (
     column("cluster"),
@@ -59,10 +64,10 @@ def wait(
     began_s = time.monotonic()
     with bar("waiting") as progress:
         if can_be_asked(the_plan, shown=certificates is not None):
-            ask = partial(_ask_controller, certificates)
+            ask = partial(_ask_controller, certificates, Once())
             found = wait_at_controllers(the_plan, timeout, ask, progress)
         else:
-            found = wait_for_all(the_plan.topology, timeout, progress)
+            found = wait_for_all(the_plan.topology, timeout, progress, partial(_look, Once()))
     seconds = time.monotonic() - began_s
     silent = any(one.lacks is None for one in found)
     lacks = sum(one.lacks or 0 for one in found)
@@ -78,6 +83,20 @@ def wait(
         raise typer.Exit(4 if silent else 1)
 
 
-def _ask_controller(certificates: Certificates | None, place: str, timeout_s: float) -> Waited:
-    with OperatorClient(place, certificates) as client:
-        return client.wait(timeout_s)
+def _ask_controller(
+    certificates: Certificates | None, silent: Once, place: str, timeout_s: float
+) -> Waited:
+    try:
+        with OperatorClient(place, certificates) as client:
+            return client.wait(timeout_s)
+    except (QueryError, CommandError) as error:
+        silent.say(place, str(error))
+        raise
+
+
+def _look(silent: Once, topology: Topology) -> list[Holding]:
+    holdings = survey(topology)
+    for one in holdings:
+        if one.store is None:
+            silent.say(one.cluster, one.error)
+    return holdings

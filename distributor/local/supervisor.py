@@ -220,6 +220,7 @@ class Supervisor:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env=_environment(),
                 preexec_fn=die_with_parent,
             )
         child.started_s = time.monotonic()
@@ -249,6 +250,11 @@ class Supervisor:
     def _put_off(self, child: Child, now: float) -> None:
         child.due_s = now + child.backoff_s
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_S_MAX)
+
+
+def _environment() -> dict[str, str]:
+    """Ours, less what says the options of `dafka`'s commands: here the topology file does."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("DAFKA_")}
 
 
 def die_with_parent() -> None:

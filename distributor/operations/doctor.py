@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster
 from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
-from dafka.query.cluster_client import ClusterClient
+from dafka.query.cluster_client import Answers, ClusterClient
 from distributor.control.protocol import PAUSED_STATE
 from distributor.local.processes import ProcessKind
 from distributor.operations.meter import (
@@ -30,7 +30,7 @@ from distributor.operations.meter import (
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import SILENT, STUCK, status_of
-from distributor.survey import furthest, lacking, survey
+from distributor.survey import at_once, furthest, lacking, survey
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -239,11 +239,21 @@ def _command(process: Process) -> str:
     return " ".join(process.command[2:])
 
 
+def _asked(
+    cluster: ClusterSpec,
+) -> tuple[Answers[HealthResponse], Answers[dict[Partition, range]]]:
+    """How the stores of a cluster are, and what they wait for that nobody has."""
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        answers = stores.all(lambda store: store.health())
+        # Where none answers, another question takes as long and tells nothing.
+        return answers, stores.all(lambda store: store.holes()) if answers.given else Answers(
+            {}, {}
+        )
+
+
 def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
-    for cluster in topology.clusters:
-        with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
-            answers = stores.all(lambda store: store.health())
-            holes = stores.all(lambda store: store.holes())
+    told = at_once(_asked, topology.clusters)
+    for cluster, (answers, holes) in zip(topology.clusters, told, strict=True):
         for endpoint, found in holes.given.items():
             if found:
                 records = counted(sum(map(len, found.values())), "record")

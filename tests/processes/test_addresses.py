@@ -51,4 +51,4 @@ def test_commands_over_ipv6_with_two_towers_of_which_one_is_dead(serve, tmp_path
     dafka("produce", "orders", *towers, *everywhere, given=b"1\n2\n3\n")
     last = ("--from-beginning", "--max", "3", "--host", "::1")
     assert dafka("consume", "orders", *towers, *last) == b"1\n2\n3\n"
-    assert dafka("topics", "--store", query, "--json").startswith(b'{"topic": "orders"')
+    assert b'"topic": "orders"' in dafka("topics", "--store", query, "--json")

@@ -112,12 +112,17 @@ def test_a_topic_is_deleted_where_that_is_allowed(terminal):
     terminal.produced("orders", given="1\n2\n3\n")
     terminal.produced("others", given="4\n")
     at = ("--store", terminal.query)
-    done = terminal.run("topics", *at, "--delete", "orders")
-    assert (done.returncode, done.stdout) == (0, "deleted 3 records of 'orders'\n")
+    told = terminal.run("topics", "delete", "orders", *at).stdout
+    assert "nothing is dropped yet: give --yes" in told
+    assert "orders" in terminal.run("topics", *at).stdout
+    done = terminal.run("topics", "delete", "orders", *at, "--yes", "--json")
+    assert json.loads(done.stdout)["stores"] == [
+        {"store": terminal.query, "partitions": 1, "records": 3}
+    ]
     assert "others" in (table := terminal.run("topics", *at).stdout)
     assert "orders" not in table
-    done = terminal.run("topics", *at, "--delete", "orders", "--json")
-    assert json.loads(done.stdout) == {"topic": "orders", "deleted": 0}
+    done = terminal.run("topics", "delete", "orders", *at, "--yes")
+    assert done.stdout == f"dropped 0 records of 'orders' from {terminal.query}\n"
     # Producers go on behind it.
     terminal.produced("orders", given="5\n")
     assert terminal.consumed("orders", 1) == ["5"]
@@ -127,9 +132,9 @@ def test_a_topic_is_not_deleted_where_that_is_not_allowed(terminal):
     terminal.cluster()
     terminal.produced("orders", given="1\n")
     at = ("--store", terminal.query)
-    done = terminal.run("topics", *at, "--delete", "orders")
+    done = terminal.run("topics", "delete", "orders", *at, "--yes")
     assert done.returncode != 0
     (line,) = done.stderr.splitlines()
     assert "not started to allow that" in line
-    assert terminal.run("topics", *at, "--delete", "").returncode == 2
+    assert terminal.run("topics", "delete", "", *at, "--yes").returncode == 2
     assert "orders" in terminal.run("topics", *at).stdout

@@ -22,6 +22,7 @@ from tests.support.gateway_processes import (
     create,
     owner_of,
 )
+from tests.support.json_outputs import rows_of
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -216,7 +217,7 @@ def test_commands_tell_what_a_gateway_shows(make_cluster, free_ports, until):
         def told(*words):
             done = run_dafka("gateway", words[0], looked_at, *words[1:], "--json")
             assert done.returncode == 0, done.stderr
-            return [json.loads(line) for line in done.stdout.splitlines()]
+            return rows_of(done.stdout)
 
         assert told("topics") == [{"topic": "orders", "partitions": 2}]
         assert [row["leader"] for row in told("topics", "orders")] == [endpoint] * 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from dafka.storage.lmdb_log import Durability
 from dafka.transport.mesh import Mesh
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
+from tests.support.json_outputs import rows_of
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -35,7 +35,7 @@ def holes(query, *words):
         timeout=60,
         check=False,
     )
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+    return done.returncode, rows_of(done.stdout)
 
 
 def test_it_says_what_it_waits_for_and_goes_on_without_when_told(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +18,7 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.local.processes import processes_of
+from tests.support.json_outputs import rows_of
 from topology import load, plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
@@ -50,7 +50,8 @@ def distributor(*words):
         check=False,
     )
     assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    (told,) = rows_of(done.stdout)
+    return done.returncode, told
 
 
 def gauges(endpoint):

@@ -175,7 +175,8 @@ def test_check_names_every_problem(run, broken):
 def test_check_tells_scripts_that_a_file_is_valid(run):
     code, out, err = run("check", FOUR, "--json")
     counts = {"clusters": 4, "levels": 2, "distributors": 8, "links": 8}
-    assert (code, json.loads(out), err) == (0, {"valid": True, "problems": [], **counts}, "")
+    told = {"version": 1, "valid": True, "problems": [], **counts}
+    assert (code, json.loads(out), err) == (0, told, "")
 
 
 def test_check_tells_scripts_every_problem(run, broken):
@@ -212,7 +213,7 @@ def test_a_single_cluster_is_shown_planned_and_proved(run, tmp_path):
     said = run("check", path)[1]
     assert said.endswith(": valid: 1 cluster, 0 levels, 0 distributors, 0 links\n")
     assert run("show", path)[1].startswith("one\na  ·  id 1")
-    assert run("plan", path, "--json") == (0, "[]\n", "")
+    assert run("plan", path, "--json") == (0, '{"version": 1, "links": []}\n', "")
     assert run("prove", path)[0] == 0
 
 
@@ -278,7 +279,7 @@ def test_plan_lists_every_link_with_the_flags_it_looks_at_and_sets(run):
 
 def test_plan_tells_scripts_every_link(run):
     code, out, _ = run("plan", FOUR, "--json")
-    rows = json.loads(out)
+    rows = json.loads(out)["links"]
     assert (code, len(rows)) == (0, 8)
     assert rows[0] == {
         "source": "cluster-1",
@@ -357,7 +358,7 @@ def test_names_shows_a_topic_as_every_cluster_calls_it(run):
     file = CONFIG / "schemas.yaml"
     code, out, _ = run("names", file, "orders", "--field", "environment=dev", "--json")
     assert code == 0
-    first, second = json.loads(out)
+    first, second = json.loads(out)["names"]
     assert first == {
         "cluster": "cluster-1",
         "topic": "acme-prod-dev-orders",
@@ -436,3 +437,24 @@ def test_diff_refuses_what_would_lose_records_and_names_the_rule(run, tmp_path):
 
 def test_diff_of_the_same_has_nothing_to_do(run):
     assert run("diff", FOUR, FOUR)[:2] == (0, "nothing has to be done\n")
+
+
+def test_check_looks_at_files_where_that_is_asked(run, tmp_path):
+    file = tmp_path / "keyed.yaml"
+    security = "{access: access.toml, cluster_key: cluster.secret, key: me.secret}"
+    file.write_text(
+        "version: 1\nname: keyed\ntree: a\nclusters:\n- {name: a, id: 1, "
+        "towers: ['tcp://127.0.0.1:1'], stores: [{query: 'tcp://127.0.0.1:3', data: a}], "
+        f"security: {security}}}\n"
+    )
+    assert run("check", file)[0] == 0
+    code, _, error = run("check", file, "--files")
+    assert code == 2
+    assert "3 problems" in error
+    assert "access.toml': No such file or directory" in error
+    code, out, _ = run("check", file, "--files", "--json")
+    told = json.loads(out)
+    assert (code, told["valid"], len(told["problems"]), told["clusters"]) == (2, False, 3, 1)
+    for name in ("access.toml", "cluster.secret", "me.secret"):
+        (tmp_path / name).touch(mode=0o600)
+    assert run("check", file, "--files")[0] == 0

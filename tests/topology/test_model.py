@@ -124,6 +124,14 @@ def test_a_tree_over_some_of_its_clusters_has_no_branch_with_one_child():
     assert restricted(tree, ()) is None
 
 
+def test_a_rule_for_all_topics_is_for_none_that_begins_with_an_underscore():
+    every, own = RetentionSpec(topics="*", age_s=1), RetentionSpec(topics="_own*", age_s=2)
+    declared = replace(topology_of(tree_of((1, "c1", "c2"))), retention=(every, own))
+    assert declared.retained("orders") == every
+    assert declared.retained("_own.x") == own
+    assert declared.retained("_other") is None
+
+
 def test_of_what_is_held_a_cluster_must_have_what_it_is_to_have():
     rules = (
         RetentionSpec(topics="short", age_s=1),

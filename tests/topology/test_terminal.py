@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from topology.terminal import complain, printable, printable_lines, say
+from topology.terminal import complain, paragraphs, printable, printable_lines, say
 
 CLEAR = "\x1b[2J"
 
@@ -32,3 +32,8 @@ def test_what_is_said_is_shown(capsys):
     told = capsys.readouterr()
     assert told.out == "topic \\x1b[2J\n"
     assert told.err == "dafka: store refuses: \\x1b[2J\n"
+
+
+def test_paragraphs_stand_in_a_line_each():
+    assert paragraphs("One that\n  goes on.\n\nAnother.\n") == "One that goes on.\n\nAnother."
+    assert paragraphs("") == ""

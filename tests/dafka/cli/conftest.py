@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 
+from tests.support import json_outputs
 from tests.support.commands import run_dafka
 from tests.support.small_cluster import SmallCluster
 
@@ -37,8 +37,15 @@ def other_cluster(tmp_path_factory, free_ports, reopened):
 
 @pytest.fixture(scope="session")
 def dafka():
-    """A function that runs a command to its end."""
-    return partial(run_dafka, COLUMNS="200", NO_COLOR="1")
+    """A function that runs a command to its end; what it prints as JSON is as its schema says."""
+
+    def dafka(*words, **how):
+        done = run_dafka(*words, COLUMNS="200", NO_COLOR="1", **how)
+        if "--json" in words and done.returncode == 0:
+            json_outputs.check("dafka", words, done.stdout.decode())
+        return done
+
+    return dafka
 
 
 @pytest.fixture

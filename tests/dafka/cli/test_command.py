@@ -15,7 +15,7 @@ from dafka.errors import DafkaError, MisuseError
 
 PLACES = {
     "store": CommandPlace("dafka.cli.servers:store", "Keeps."),
-    "topics": CommandPlace("dafka.cli.queries:topics", "Lists."),
+    "peek": CommandPlace("dafka.cli.queries:peek", "Lists."),
     "wrong": CommandPlace("no.such.module:command", "Fails."),
 }
 
@@ -28,22 +28,22 @@ def app():
 def test_functions_and_groups_become_commands_of_the_name_given(app):
     commands = get_command(app).commands
     assert list(commands) == [*PLACES]
-    assert commands["topics"].name == "topics"
+    assert commands["peek"].name == "peek"
     assert list(commands["store"].commands) == ["check", "compact"]
     assert commands.get("teleport") is None
 
 
 def test_only_the_module_that_is_asked_for_is_imported(app):
-    done = CliRunner().invoke(app, ["topics", "--help"])
+    done = CliRunner().invoke(app, ["peek", "--help"])
     assert done.exit_code == 0
-    assert "topics [OPTIONS]" in done.output
+    assert "peek [OPTIONS]" in done.output
 
 
 def test_the_list_of_commands_imports_none_of_them(app):
     done = CliRunner().invoke(app, ["--help"])
     assert done.exit_code == 0
     assert "Fails." in done.output
-    assert "topics [OPTIONS]" in CliRunner().invoke(app, ["topics", "--help"]).output
+    assert "peek [OPTIONS]" in CliRunner().invoke(app, ["peek", "--help"]).output
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from dafka.process.health import Health, serve_health
 from dafka.process.web_access import load_web_access
 from tests.support.certificates import write_web
+from tests.support.json_outputs import rows_of
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -84,7 +83,7 @@ def test_what_a_gateway_shows_is_told_to_scripts_and_people(dafka, there, words,
     words = [there[1] if word == "AT" else word for word in words]
     done = dafka("gateway", *words, "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == row
+    assert rows_of(done.stdout) == [row]
     shown = dafka("gateway", *words).stdout.decode()
     assert "\x1b[31m" not in shown
     assert str(next(iter(row.values()))) in shown
@@ -97,7 +96,7 @@ def test_whether_it_is_ready_is_the_exit_code(dafka, there):
     done = dafka("gateway", "status", endpoint, "--json")
     served.reason = ""
     assert done.returncode == 1
-    assert json.loads(done.stdout) == {
+    assert rows_of(done.stdout)[0] == {
         "gateway": endpoint,
         "ready": False,
         "reasons": ["orders 3 is not served"],

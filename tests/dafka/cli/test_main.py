@@ -15,6 +15,7 @@ COMMANDS = (
     *("tower", "store", "produce", "consume", "topics", "peek", "keys", "schemas"),
     "holes",
     "groups",
+    "context",
     "gateway",
 )
 

@@ -43,27 +43,6 @@ def filled(cluster):
     return cluster
 
 
-def test_topics_with_their_partitions_and_records(filled, dafka):
-    done = dafka("topics", "--store", filled.query, "--json")
-    assert done.returncode == 0
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert rows == [
-        {"topic": topic, "partitions": number, "records": records}
-        for topic, number, records in sorted(
-            [("orders", 2, 18), ("odd", 1, 2), *((topic, 1, 1) for topic in STRANGE)]
-        )
-    ]
-
-
-def test_topics_as_a_table_with_names_as_they_are(filled, dafka):
-    done = dafka("topics", "--store", filled.query)
-    assert done.returncode == 0, done.stderr.decode()[-500:]
-    text = done.stdout.decode("utf-8", "surrogateescape")
-    assert "[red]x[/red]" in text
-    assert "é" in text
-    assert "18" in text
-
-
 def test_peek_reads_some_records_of_each_partition(filled, dafka):
     done = dafka("peek", "orders", "--store", filled.query, "--json", "--start", "1")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
@@ -120,7 +99,7 @@ def test_the_largest_numbers_are_no_trouble(filled, dafka):
 
 @pytest.mark.parametrize("extra", [(), ("--json",)])
 def test_a_full_disk_behind_the_output_is_one_line(filled, extra):
-    words = [sys.executable, "-m", "dafka", "topics", "--store", filled.query, *extra]
+    words = [sys.executable, "-m", "dafka", "peek", "orders", "--store", filled.query, *extra]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
     assert done.returncode == 1
@@ -138,7 +117,7 @@ def test_an_address_that_is_not_there_is_refused(filled, refused):
     refused(2, "peek", "orders", "--store", filled.query, "--address", "nobody")
 
 
-@pytest.mark.parametrize("words", [("topics",), ("peek", "orders")])
+@pytest.mark.parametrize("words", [("holes",), ("peek", "orders")])
 def test_a_store_that_does_not_answer_has_exit_code_1(refused, words):
     nobody = "tcp://127.0.0.1:9"
     assert nobody in refused(1, *words, "--store", nobody, "--timeout", "0.1")

@@ -67,6 +67,20 @@ def test_no_answer_in_time(server, client):
     assert time.monotonic() - began < 30
 
 
+def test_who_is_not_reached_is_not_waited_for_as_long_as_an_answer_is(server):
+    with QueryClient("tcp://127.0.0.1:1", reach_ms=50) as client:
+        with pytest.raises(QueryError, match=r"cannot reach .* within 50 ms"):
+            client.ask(b"question", 60_000)
+        with pytest.raises(QueryError, match=r"cannot reach .* within 20 ms"):
+            client.ask(b"question", 20)
+    silent = r"no answer from .* within 500 ms"
+    with (
+        QueryClient(server.endpoint, reach_ms=WAIT_MS) as client,
+        pytest.raises(QueryError, match=silent),
+    ):
+        client.ask(b"question", 500)
+
+
 def test_a_late_answer_is_not_taken_for_the_present_one(server, client):
     with pytest.raises(QueryError):
         client.ask(b"first", 50)

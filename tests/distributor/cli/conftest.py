@@ -13,6 +13,7 @@ import distributor.cli.judge
 import distributor.cli.spark
 from distributor.cli import main
 from distributor.spark import register
+from tests.support import json_outputs
 
 CONFIG = Path(__file__).parents[3] / "config"
 
@@ -30,6 +31,7 @@ def run(monkeypatch, capsys):
             code = exit_.code or 0
         captured = capsys.readouterr()
         assert "Traceback" not in captured.out + captured.err
+        json_outputs.check("distributor", [*map(str, arguments)], captured.out)
         return code, captured.out, captured.err
 
     return run

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dafka.process.health import Health, serve_health
+from tests.support.json_outputs import rows_of
 
 pytestmark = pytest.mark.net
 
@@ -57,14 +58,14 @@ def controller(there):
 def test_what_a_controller_shows_is_told_to_scripts_and_people(run, controller, what, row):
     _, endpoint = controller
     code, said, _ = run("controller", what, endpoint, "--json")
-    assert (code, json.loads(said)) == (0, row)
+    assert (code, rows_of(said)) == (0, [row])
     assert "r1" in run("controller", what, endpoint)[1]
 
 
 def test_who_may_write_what_is_told_and_whether_it_does(run, controller):
     shown, endpoint = controller
     code, said, _ = run("controller", "grants", endpoint, "--json")
-    assert (code, json.loads(said)) == (0, FLOW)
+    assert (code, rows_of(said)) == (0, [FLOW])
     shown["flows"] += [
         FLOW | {"flow": 8, "writer": "", "epoch": 0, "state": ""},
         FLOW | {"flow": 9, "writer": "a", "state": "warm", "why": "another replica writes"},
@@ -82,7 +83,7 @@ def test_who_may_write_what_is_told_and_whether_it_does(run, controller):
 def test_what_is_held_for_others_is_told_and_what_is_gone(run, controller):
     shown, endpoint = controller
     code, said, _ = run("controller", "held", endpoint, "--json")
-    assert (code, json.loads(said)) == (0, HELD)
+    assert (code, rows_of(said)) == (0, [HELD])
     shown["held_for"].append(HELD | {"cluster": "west", "gone": 2})
     code, said, _ = run("controller", "held", endpoint)
     assert code == 1

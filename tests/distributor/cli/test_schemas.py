@@ -11,6 +11,7 @@ from dafka.schemas.entries import ConfigKey, SchemaEntry, Stamp
 from distributor.cli import schemas as cli
 from distributor.cli.main import app
 from distributor.errors import CommandError, PlanError
+from tests.support.json_outputs import rows_of
 
 FILE = str(Path(__file__).parents[3] / "config" / "schemas.yaml")
 
@@ -75,7 +76,8 @@ def test_promote_says_what_it_did(called, world, avro):
     assert isinstance(refused.exception, CommandError)
     forced = called("promote", FILE, "--cluster", "c1", "--force")
     assert "c3 does not answer" in forced.output
-    assert json.loads(called("promote", FILE, "--cluster", "c1", "--json", "--force").output) == {
+    (told,) = rows_of(called("promote", FILE, "--cluster", "c1", "--json", "--force").output)
+    assert told == {
         "cluster": "c1",
         "epoch": 18_689,
         "before": "c1",

@@ -20,6 +20,7 @@ from distributor.local.pidfile import PidFile
 from distributor.local.processes import control_endpoint
 from distributor.operations.apply import Applying
 from distributor.operations.loss import Gone, Loss
+from tests.support.json_outputs import rows_of
 
 
 def invoke(*words):
@@ -231,7 +232,7 @@ def test_a_change_that_loses_records_is_refused_with_the_rule(apply):
     found = apply("level: 1", "level: 2")
     assert found.exit_code == 1
     assert "relabel: the branch over c1, c2 has level 1, would have 2" in found.stderr
-    told = json.loads(apply("level: 1", "level: 2", "--json").stdout)
+    (told,) = rows_of(apply("level: 1", "level: 2", "--json").stdout)
     assert told == {"applied": False, "steps": [], "refused": ["relabel"]}
 
 
@@ -241,7 +242,8 @@ def test_a_step_without_end_is_given_up(apply, monkeypatch):
     found = apply("name: pair", "name: other", "--patience-s", "1", "--json")
     assert isinstance(found.exception, CommandError)
     assert "given up after 1 s of waiting for c2 to answer" in str(found.exception)
-    assert json.loads(found.stdout) == {
+    (told,) = rows_of(found.stdout)
+    assert told == {
         "applied": False,
         "steps": [],
         "waits_for": "c2 to answer",

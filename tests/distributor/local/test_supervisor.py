@@ -67,6 +67,15 @@ def test_every_process_runs_and_its_output_is_kept(supervise):
     supervisor.stop()
 
 
+def test_what_a_shell_says_of_another_cluster_is_none_of_a_childs(supervise, monkeypatch):
+    monkeypatch.setenv("DAFKA_KEY", "another.secret")
+    supervisor = supervise(
+        process("says", "import os; print('DAFKA_KEY' in os.environ, 'PATH' in os.environ)")
+    )
+    (child,) = supervisor.children
+    assert supervisor.log_file(child).read_text().splitlines()[0] == "False True"
+
+
 def test_what_dies_is_started_again_after_growing_waits(supervise, monkeypatch):
     now = [1_000.0]
     supervisor = supervise(process("dies", "print('up'); raise SystemExit(3)"))

@@ -210,6 +210,7 @@ def test_as_json_it_is_plain_values(capsys):
     found = Status([ClusterStatus("c1", 1, 2, "")], [link])
     print_json(found)
     assert json.loads(capsys.readouterr().out) == {
+        "version": 1,
         "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
         "recovery": [],
         "idle": [],
