@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dafka.model import Record
     from dafka.reasons import Reason
 
 
@@ -25,6 +26,26 @@ class DafkaError(Exception):
 
 class MisuseError(DafkaError):
     """The caller asked for something that cannot be done; nothing was changed."""
+
+
+class MissingPackageError(MisuseError):
+    """Something needs a package that is not installed here."""
+
+
+class SerializationError(MisuseError):
+    """A serializer has failed: what it was given was not sent."""
+
+
+class DeserializationError(DafkaError):
+    """A deserializer has failed: who reads on gets what follows the record.
+
+    Attributes:
+        record: With octets for its key and value.
+    """
+
+    def __init__(self, message: str, record: Record) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class WireError(DafkaError):
@@ -107,8 +128,12 @@ class RestartError(DafkaError):
     """What is on disk may be more than this process knows of, so it has to be started again."""
 
 
+class ConnectionWarning(UserWarning):
+    """Somebody waits for a cluster that has not been reached, or for a store that is silent."""
+
+
 class UnreachableError(DafkaError):
-    """No tower of a cluster is heard, so none of its nodes is found."""
+    """None of a cluster's nodes is found: mostly as none of its towers is heard."""
 
     retriable = True
 

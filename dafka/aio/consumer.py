@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
 
 from dafka.aio.bell import Bell
+from dafka.model import K, V
 from dafka.node.consumer import LEAVE_S, Consumer
 from dafka.node.group import RENEWAL_S
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.model import Partition, Record
-    from dafka.node.consumer import ReceivedBatch
+    from dafka.node.received import ReceivedBatch
+    from dafka.records.serialization import Deserializer
 
 T = TypeVar("T")
 
 
-class ConsumerOptions(TypedDict, total=False):
+class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     """Options of a `dafka.Consumer`, which says what they are."""
 
     start: str
@@ -34,9 +36,12 @@ class ConsumerOptions(TypedDict, total=False):
     max_hold_ms: int
     buffer_bytes_max: int
     timeout: float | None
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
+    connect_timeout: float | None
 
 
-class AsyncConsumer:
+class AsyncConsumer(Generic[K, V]):
     """A `Consumer` for coroutines of one event loop; one at a time asks it for records.
 
     It is there once it is made, as a `Consumer` is: sockets are bound without waiting for anybody.
@@ -55,9 +60,9 @@ class AsyncConsumer:
         self,
         cluster: Cluster | str,
         topics: str | Sequence[str],
-        **options: Unpack[ConsumerOptions],
+        **options: Unpack[ConsumerOptions[K, V]],
     ) -> None:
-        self._consumer = Consumer(cluster, topics, **options)
+        self._consumer: Consumer[K, V] = Consumer(cluster, topics, **options)
         timeout = self._consumer.timeout
         self._patience_s = math.inf if timeout is None else timeout
         self._bell = Bell()
@@ -73,26 +78,28 @@ class AsyncConsumer:
         """The towers that are not heard at present; with none that is, no other node is found."""
         return self._consumer.towers_away
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         while (record := await self.poll(self._patience_s)) is not None:
             yield record
             while (record := self._at_hand()) is not None:
                 yield record
 
-    async def poll(self, timeout: float) -> Record | None:
+    async def poll(self, timeout: float) -> Record[K, V] | None:
         """Return the next record, or None if there is none within `timeout` seconds.
 
         Raises:
             MisuseError: The consumer is closed, and everything it had received is read.
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
+            DeserializationError: A deserializer has failed; what follows the record comes next.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         record = self._at_hand()
         if record is not None:
             return record
         return await self._polled(lambda: self._consumer.poll(0), timeout)
 
-    async def batches(self) -> AsyncIterator[ReceivedBatch]:
+    async def batches(self) -> AsyncIterator[ReceivedBatch[K, V]]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
 
         Begins with what is left of the batch whose records were being iterated, if one was.
@@ -100,13 +107,19 @@ class AsyncConsumer:
         while (batch := await self.poll_batch(self._patience_s)) is not None:
             yield batch
 
-    async def poll_batch(self, timeout: float) -> ReceivedBatch | None:
+    async def poll_batch(
+        self, timeout: float, records_max: int | None = None
+    ) -> ReceivedBatch[K, V] | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
 
+        Args:
+            timeout: Seconds.
+            records_max: Of a larger batch only so many records; the others come next.
+
         Raises:
-            MisuseError, NodeFailedError, RebalancedError: As `poll`.
+            MisuseError, NodeFailedError, RebalancedError, UnreachableError: As `poll`.
         """
-        return await self._polled(lambda: self._consumer.poll_batch(0), timeout)
+        return await self._polled(lambda: self._consumer.poll_batch(0, records_max), timeout)
 
     async def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.
@@ -176,6 +189,10 @@ class AsyncConsumer:
         """
         await self._closed(timeout, failed=False)
 
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        return f"Async{self._consumer!r}"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -191,7 +208,7 @@ class AsyncConsumer:
     async def _closed(self, timeout: float, *, failed: bool) -> None:
         await asyncio.shield(asyncio.to_thread(self._consumer.leave, timeout, failed=failed))
 
-    def _at_hand(self) -> Record | None:
+    def _at_hand(self) -> Record[K, V] | None:
         return None if self._consumer.overslept else self._consumer.next_at_hand()
 
     async def _polled(self, poll: Callable[[], T | None], timeout: float) -> T | None:

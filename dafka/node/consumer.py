@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 import queue
+from collections import deque
 from concurrent.futures import wait
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
-from dafka.model import Partition, Record, checked_topic
+from dafka.model import K, Partition, Record, V, checked_topic, short_repr
+from dafka.node.connection import Connection
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
+from dafka.node.received import ReceivedBatch
 from dafka.process.unreadable import pass_over
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
 from dafka.protocol.events import Consumed, Event, TurnEnded
-from dafka.records.batch import records_of, values_of
+from dafka.records.batch import records_of
+from dafka.records.serialization import Deserializers
 from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from dafka.node.group import Committing
     from dafka.node.turn import Role
     from dafka.query.client import StoreClient
+    from dafka.records.serialization import Deserializer
     from dafka.transport.sockets import Pollable
 
 _CHECK_S = 1.0
@@ -45,37 +52,7 @@ LEAVE_S = 5.0
 ISOLATIONS = ("published", "stored")
 
 
-class ReceivedBatch:
-    """Consecutive records of one partition, not taken apart yet.
-
-    Attributes:
-        topic: Its topic.
-        address: Its producer; with the topic this names the partition.
-        sequence: Sequence of the first record.
-        count: How many records.
-    """
-
-    __slots__ = ("_batch", "address", "count", "sequence", "topic")
-
-    def __init__(self, batch: Batch, start: int) -> None:
-        self._batch = batch
-        self.topic, self.address = batch.partition
-        self.sequence = max(start, batch.sequence)
-        self.count = batch.end - self.sequence
-
-    def values(self) -> list[bytes | None]:
-        """The records' values, in order: the cheapest way to them.
-
-        Fewer than `count` where records cannot be read: those are logged and counted.
-        """
-        return values_of(self._batch, self.sequence, pass_over)
-
-    def __iter__(self) -> Iterator[Record]:
-        """Iterate over the records, as `values` does."""
-        return records_of(self._batch, self.sequence, pass_over)
-
-
-class Consumer:
+class Consumer(Generic[K, V]):
     """Receives every record of its topics, each partition in order.
 
     Records that nobody can read, though their batch is whole, are passed over: they are logged, and
@@ -103,6 +80,10 @@ class Consumer:
             gives to another member.
         buffer_bytes_max: Bytes received ahead of the application.
         timeout: Seconds without a record after which iterating ends; None is never.
+        key_deserializer: Makes something of each key's octets; without it they stay octets.
+        value_deserializer: Makes something of each value's. A key or value of None is left alone.
+        connect_timeout: Seconds after which waiting is an error if no other node of the cluster has
+            been found; None is never, and a `ConnectionWarning` says so after two.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -122,15 +103,11 @@ class Consumer:
         max_hold_ms: int = 300_000,
         buffer_bytes_max: int = 32 * 1024 * 1024,
         timeout: float | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        connect_timeout: float | None = None,
     ) -> None:
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
-        if not names:
-            raise MisuseError("at least one topic is needed")
-        if len(names) > HELLO_TOPICS_MAX:
-            raise MisuseError(
-                f"{len(names):,} topics are too many for one consumer, which takes "
-                f"{HELLO_TOPICS_MAX:,}: have several"
-            )
+        names = _checked_topics(topics)
         if start not in (Start.EARLIEST.value, Start.LATEST.value):
             raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
         if isolation not in ISOLATIONS:
@@ -138,7 +115,16 @@ class Consumer:
         if timeout is not None and timeout < 0:
             raise MisuseError(f"timeout must not be negative: {timeout}")
         self.timeout = timeout
+        self._topics = names
+        self._deserializers = (
+            None
+            if key_deserializer is None and value_deserializer is None
+            else Deserializers(key_deserializer, value_deserializer)
+        )
         cluster = cluster_of(cluster)
+        self._connection = Connection(
+            cluster, lambda: self.towers_away, self._others, connect_timeout
+        )
         self.address = cluster.new_address()
         options = None
         if group is not None:
@@ -146,13 +132,13 @@ class Consumer:
                 group, cluster.stores, auto_commit_ms, session_timeout_ms, max_hold_ms
             ).checked(names, positions)
         settings = ConsumerSettings(
-            topics=tuple(checked_topic(name) for name in names),
+            topics=names,
             start=Start(start) if options is None else Start.ASSIGNED,
             positions=_checked_positions(positions or {}),
             committed=isolation == "stored",
             buffer_bytes_max=buffer_bytes_max,
         )
-        self._records: Iterator[Record] = iter(())
+        self._records: Iterator[Any] = iter(())
         self._current: Deliver | Handed | None = None
         """The batch being iterated."""
         self._read = 0
@@ -179,46 +165,62 @@ class Consumer:
             self._group.attach(node.post)
         self._node.start()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         while True:
+            records = self._records
+            if self._deserializers is not None:
+                records = map(self._deserializers.deserialized, records)
             # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
-            for record in self._records:  # noqa: UP028
+            for record in records:  # noqa: UP028
                 yield record
             if not self._next_batch_in_time():
                 return
             self._open_batch()
 
-    def batches(self) -> Iterator[ReceivedBatch]:
+    def batches(self) -> Iterator[ReceivedBatch[K, V]]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
 
         Begins with what is left of the batch whose records were being iterated, if one was.
         """
         while True:
-            batch = self._batch_begun()
+            batch = self._batch_begun(None)
             if batch is None and self._next_batch_in_time(whole=True):
                 batch = self._batch_taken_up()
             if batch is None:
                 return
             yield batch
 
-    def poll_batch(self, timeout: float) -> ReceivedBatch | None:
+    def poll_batch(
+        self, timeout: float, records_max: int | None = None
+    ) -> ReceivedBatch[K, V] | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
 
+        Args:
+            timeout: Seconds.
+            records_max: Of a larger batch only so many records; the others come next.
+
         Raises:
-            MisuseError, NodeFailedError, RebalancedError: As `poll`.
+            MisuseError, NodeFailedError, RebalancedError, UnreachableError: As `poll`.
         """
-        batch = self._batch_begun()
-        if batch is None and self._next_batch(timeout, whole=True):
-            batch = self._batch_taken_up()
+        if records_max is not None and records_max < 1:
+            raise MisuseError(f"records_max must be 1 or more: {records_max}")
+        batch = self._batch_begun(records_max)
+        while batch is None and self._next_batch(timeout, whole=records_max is None):
+            if records_max is None:
+                return self._batch_taken_up()
+            self._open_batch()
+            batch = self._batch_begun(records_max)
         return batch
 
-    def poll(self, timeout: float) -> Record | None:
+    def poll(self, timeout: float) -> Record[K, V] | None:
         """Return the next record, or None if there is none within `timeout` seconds.
 
         Raises:
             MisuseError: The consumer is closed, and everything it had received is read.
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
+            DeserializationError: A deserializer has failed; what follows the record comes next.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         record = self.next_at_hand()
         while record is None and self._next_batch(timeout):
@@ -226,9 +228,12 @@ class Consumer:
             record = self.next_at_hand()
         return record
 
-    def next_at_hand(self) -> Record | None:
+    def next_at_hand(self) -> Record[K, V] | None:
         """Return the next record of the batch that was taken up last; None behind its last one."""
-        return next(self._records, None)
+        record: Record[Any, Any] | None = next(self._records, None)
+        if record is None or self._deserializers is None:
+            return record
+        return self._deserializers.deserialized(record)
 
     @property
     def towers_away(self) -> frozenset[str]:
@@ -370,6 +375,22 @@ class Consumer:
         finally:
             self._node.stop()
 
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        shown = [repr(self._connection.cluster.called), f"topics={short_repr([*self._topics])}"]
+        if self._group is not None:
+            shown.append(f"group={self._group.group!r}, lag={self._group.lag}")
+        elif self._current is not None:
+            topic, address = self._current.batch.partition
+            shown.append(f"at={topic}/{address[:8]}…/{self._current.batch.sequence}")
+        failed = self._node.failure is not None
+        shown.append(self._connection.state(closed=self._closed, failed=failed))
+        return f"Consumer({', '.join(shown)})"
+
+    def _others(self) -> int:
+        """How many other nodes it has found; a group's member has one of its own beside it."""
+        return self._node.peers(None) - (self._group is not None)
+
     def _grouped(self) -> GroupRole:
         if self._group is None:
             raise MisuseError("consumer is in no group: give it one, and the stores")
@@ -387,7 +408,8 @@ class Consumer:
         if self._read > self._give_back_at:
             self._node.post(None, Consumed(self._read))
             self._read = 0
-        delivered = self._role.next(timeout, whole=whole)
+        taken: Callable[[float], Deliver | Handed | None] = partial(self._role.next, whole=whole)
+        delivered = self._connection.wait(taken, timeout)
         if delivered is None:
             self._node.check()
             if self._closed:
@@ -406,20 +428,27 @@ class Consumer:
                 return False
         return True
 
-    def _batch_taken_up(self) -> ReceivedBatch:
+    def _batch_taken_up(self) -> ReceivedBatch[K, V]:
         assert self._current is not None
-        return ReceivedBatch(self._current.batch, self._current.start)
+        batch = self._current.batch
+        return ReceivedBatch(batch, self._current.start, batch.end, self._deserializers)
 
-    def _batch_begun(self) -> ReceivedBatch | None:
-        """What is left of the batch whose records are being iterated, if anything is."""
+    def _batch_begun(self, records_max: int | None) -> ReceivedBatch[K, V] | None:
+        """What is left of the batch whose records are being iterated, or the first of that."""
         begun = next(self._records, None)
-        self._records = iter(())
         if begun is None:
             return None
-        if self._group is not None:
-            self._group.hand.hold_rest()
         assert self._current is not None
-        return ReceivedBatch(self._current.batch, begun.sequence)
+        batch = self._current.batch
+        end = batch.end
+        if records_max is not None and end - begun.sequence > records_max:
+            (last,) = deque(islice(self._records, records_max - 1), maxlen=1) or (begun,)
+            end = last.sequence + 1
+        else:
+            self._records = iter(())
+            if self._group is not None:
+                self._group.hand.hold_rest()
+        return ReceivedBatch(batch, begun.sequence, end, self._deserializers)
 
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
@@ -432,6 +461,18 @@ class Consumer:
         pass_over(batch, sequence)
         if self._group is not None:
             self._group.hand.hold_rest()  # so that the position goes behind them
+
+
+def _checked_topics(topics: str | Sequence[str]) -> tuple[str, ...]:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if not names:
+        raise MisuseError("at least one topic is needed")
+    if len(names) > HELLO_TOPICS_MAX:
+        raise MisuseError(
+            f"{len(names):,} topics are too many for one consumer, which takes "
+            f"{HELLO_TOPICS_MAX:,}: have several"
+        )
+    return tuple(checked_topic(name) for name in names)
 
 
 def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:
