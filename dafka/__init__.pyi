@@ -7,7 +7,6 @@ from .errors import BufferFullError as BufferFullError
 from .errors import CommitError as CommitError
 from .errors import ConnectionWarning as ConnectionWarning
 from .errors import DafkaError as DafkaError
-from .errors import DeserializationError as DeserializationError
 from .errors import HoleError as HoleError
 from .errors import MissingPackageError as MissingPackageError
 from .errors import MisuseError as MisuseError
@@ -29,5 +28,6 @@ from .node.store import Store as Store
 from .node.tower import Tower as Tower
 from .process.memory import keep_freed_memory as keep_freed_memory
 from .query.cluster_client import ClusterClient as ClusterClient
+from .records.serialization import DeserializationError as DeserializationError
 from .transport.keys import Credentials as Credentials
 from .transport.keys import load_credentials as load_credentials

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dafka.model import Record
     from dafka.reasons import Reason
 
 
@@ -34,18 +33,6 @@ class MissingPackageError(MisuseError):
 
 class SerializationError(MisuseError):
     """A serializer has failed: what it was given was not sent."""
-
-
-class DeserializationError(DafkaError):
-    """A deserializer has failed: who reads on gets what follows the record.
-
-    Attributes:
-        record: With octets for its key and value.
-    """
-
-    def __init__(self, message: str, record: Record) -> None:
-        super().__init__(message)
-        self.record = record
 
 
 class WireError(DafkaError):

@@ -132,6 +132,19 @@ class Partition(NamedTuple):
     address: str
 
 
+class Range(NamedTuple):
+    """Records of one partition, from sequence `start` to below `end`."""
+
+    partition: Partition
+    start: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """How many that is."""
+        return self.end - self.start
+
+
 class Header(NamedTuple):
     """One header of a record. A value of None is allowed, as in Kafka."""
 

@@ -24,6 +24,7 @@ ASKED = [
     requirement
     for text in (
         *PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"]["arrow"],
         *PROJECT["optional-dependencies"]["spark"],
         *PROJECT["optional-dependencies"]["dev"],
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from dafka.aio.bell import Bell
 from dafka.model import K, V
 from dafka.node.consumer import LEAVE_S, Consumer
+from dafka.node.frames import Gathering
 from dafka.node.group import RENEWAL_S
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    from dafka.arrow.frames import ArrowTable, PandasFrame, PolarsFrame
     from dafka.cluster import Cluster
     from dafka.model import Partition, Record
+    from dafka.node.frames import FrameKind
     from dafka.node.received import ReceivedBatch
     from dafka.records.serialization import Deserializer
 
@@ -121,6 +124,36 @@ class AsyncConsumer(Generic[K, V]):
         """
         return await self._polled(lambda: self._consumer.poll_batch(0, records_max), timeout)
 
+    async def to_arrow(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> ArrowTable:
+        """Return the next records as a table of pyarrow; see `Consumer.to_arrow`.
+
+        Raises:
+            MissingPackageError, MisuseError, NodeFailedError, RebalancedError, UnreachableError:
+                As that.
+        """
+        return await self._frame("arrow", max_records, timeout)
+
+    async def to_pandas(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PandasFrame:
+        """Return the same as a data frame of pandas; see `to_arrow`."""
+        return await self._frame("pandas", max_records, timeout)
+
+    async def to_polars(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PolarsFrame:
+        """Return the same as a data frame of polars; see `to_arrow`."""
+        return await self._frame("polars", max_records, timeout)
+
+    async def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
+        own = self._consumer.timeout
+        gathering = Gathering(kind, max_records, own if timeout is None else timeout)
+        while gathering.left:
+            gathering.add(await self.poll_batch(gathering.timeout, gathering.left))
+        return await asyncio.to_thread(gathering.made)  # of a million records it takes a second
+
     async def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.
 
@@ -218,4 +251,5 @@ class AsyncConsumer(Generic[K, V]):
         end_s = loop.time() + timeout
         while self._consumer.overslept:
             await asyncio.sleep(RENEWAL_S)
-        return await self._bell.until(poll, max(0.0, end_s - loop.time()))
+        left_s = max(0.0, end_s - loop.time())
+        return await self._bell.until(poll, left_s, self._consumer.connection)

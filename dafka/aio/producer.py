@@ -76,10 +76,13 @@ class PendingDelivery:
 
     async def _delivered(self) -> Delivery:
         future = asyncio.wrap_future(self._future)
-        while not (self._future.done() or self._connection.made):
-            await asyncio.wait((future,), timeout=LOOK_S)
-            self._connection.check()
-        return await future
+        try:
+            while not (self._future.done() or self._connection.made):
+                await asyncio.wait((future,), timeout=LOOK_S)
+                self._connection.check()
+            return await future
+        finally:
+            future.cancel()  # only this one: the batch's is nobody's to cancel
 
 
 class AsyncProducer(Generic[K, V]):
@@ -285,12 +288,9 @@ class AsyncProducer(Generic[K, V]):
         """Wait until these are done; who asks them hears what of."""
 
         def done() -> bool | None:
-            if all(future.done() for future in under_way):
-                return True
-            self._connection.check()
-            return None
+            return all(future.done() for future in under_way) or None
 
-        await self._bell.until(done, timeout)
+        await self._bell.until(done, timeout, self._connection)
 
     async def _with_room(self, sent: Callable[[], T]) -> T:
         """Send as soon as there is room.
@@ -306,10 +306,9 @@ class AsyncProducer(Generic[K, V]):
                 return sent()
             except BufferFullError as error:
                 full = error
-                self._connection.check()
                 return None
 
-        found = await self._bell.until(tried, self._max_block_ms / 1_000)
+        found = await self._bell.until(tried, self._max_block_ms / 1_000, self._connection)
         if found is None:
             assert full is not None
             error = self._producer.full(self._max_block_ms)

@@ -16,6 +16,7 @@ from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import K, Partition, Record, V, checked_topic, short_repr
 from dafka.node.connection import Connection
+from dafka.node.frames import Gathering
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
 from dafka.node.received import ReceivedBatch
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Never, Self
 
+    from dafka.arrow.frames import ArrowTable, PandasFrame, PolarsFrame
     from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
+    from dafka.node.frames import FrameKind
     from dafka.node.group import Committing
     from dafka.node.turn import Role
     from dafka.query.client import StoreClient
@@ -122,9 +125,10 @@ class Consumer(Generic[K, V]):
             else Deserializers(key_deserializer, value_deserializer)
         )
         cluster = cluster_of(cluster)
-        self._connection = Connection(
+        self.connection = Connection(
             cluster, lambda: self.towers_away, self._others, connect_timeout
         )
+        """Whether the cluster has been found."""
         self.address = cluster.new_address()
         options = None
         if group is not None:
@@ -227,6 +231,44 @@ class Consumer(Generic[K, V]):
             self._open_batch()
             record = self.next_at_hand()
         return record
+
+    def to_arrow(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> ArrowTable:
+        """Return the next records as a table of pyarrow; `dafka.arrow.frames` has its columns.
+
+        Keys and values are as they are stored: no deserializer is asked.
+
+        Args:
+            max_records: How many at most; 1,000,000 if it is not said, and 1 GiB of them. The
+                others come next.
+            timeout: Seconds without a record after which there are enough; the consumer's own if
+                it is not said.
+
+        Raises:
+            MissingPackageError: What makes such a table is not installed.
+            MisuseError: It is not said when there are enough.
+            NodeFailedError, RebalancedError, UnreachableError: As `poll`.
+        """
+        return self._frame("arrow", max_records, timeout)
+
+    def to_pandas(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PandasFrame:
+        """Return the same as a data frame of pandas; see `to_arrow`."""
+        return self._frame("pandas", max_records, timeout)
+
+    def to_polars(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PolarsFrame:
+        """Return the same as a data frame of polars; see `to_arrow`."""
+        return self._frame("polars", max_records, timeout)
+
+    def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
+        gathering = Gathering(kind, max_records, self.timeout if timeout is None else timeout)
+        while gathering.left:
+            gathering.add(self.poll_batch(gathering.timeout, gathering.left))
+        return gathering.made()
 
     def next_at_hand(self) -> Record[K, V] | None:
         """Return the next record of the batch that was taken up last; None behind its last one."""
@@ -377,14 +419,14 @@ class Consumer(Generic[K, V]):
 
     def __repr__(self) -> str:
         """In a line, at once, whatever it is doing."""
-        shown = [repr(self._connection.cluster.called), f"topics={short_repr([*self._topics])}"]
+        shown = [repr(self.connection.cluster.called), f"topics={short_repr([*self._topics])}"]
         if self._group is not None:
             shown.append(f"group={self._group.group!r}, lag={self._group.lag}")
         elif self._current is not None:
             topic, address = self._current.batch.partition
             shown.append(f"at={topic}/{address[:8]}…/{self._current.batch.sequence}")
         failed = self._node.failure is not None
-        shown.append(self._connection.state(closed=self._closed, failed=failed))
+        shown.append(self.connection.state(closed=self._closed, failed=failed))
         return f"Consumer({', '.join(shown)})"
 
     def _others(self) -> int:
@@ -409,24 +451,20 @@ class Consumer(Generic[K, V]):
             self._node.post(None, Consumed(self._read))
             self._read = 0
         taken: Callable[[float], Deliver | Handed | None] = partial(self._role.next, whole=whole)
-        delivered = self._connection.wait(taken, timeout)
-        if delivered is None:
+        while (delivered := self.connection.wait(taken, min(timeout, _CHECK_S))) is None:
             self._node.check()
             if self._closed:
                 raise MisuseError("consumer is closed")
-            return False
+            timeout -= _CHECK_S
+            if timeout <= 0:
+                return False
         self._current = delivered
         self._read += len(delivered.batch.content)
         return True
 
     def _next_batch_in_time(self, *, whole: bool = False) -> bool:
         """Take up the next batch; False if none has come for `timeout`."""
-        left_s = math.inf if self.timeout is None else self.timeout
-        while not self._next_batch(min(left_s, _CHECK_S), whole=whole):
-            left_s -= _CHECK_S
-            if left_s <= 0:
-                return False
-        return True
+        return self._next_batch(math.inf if self.timeout is None else self.timeout, whole=whole)
 
     def _batch_taken_up(self) -> ReceivedBatch[K, V]:
         assert self._current is not None

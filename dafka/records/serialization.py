@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
 from typing_extensions import TypeVar
 
-from dafka.errors import DeserializationError, SerializationError
+from dafka.errors import DafkaError, SerializationError
 from dafka.model import K, Record, V
 
 if TYPE_CHECKING:
@@ -22,6 +22,18 @@ T = TypeVar("T")
 
 Serializer: TypeAlias = Callable[[T], bytes]
 Deserializer: TypeAlias = Callable[[bytes], T]
+
+
+class DeserializationError(DafkaError):
+    """A deserializer has failed: who reads on gets what follows the record.
+
+    Attributes:
+        record: With octets for its key and value.
+    """
+
+    def __init__(self, message: str, record: Record) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class Serializers(NamedTuple):
