@@ -6,12 +6,12 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from dafka.node.connection import LOOK_S as SEARCH_LOOK_S
+from dafka.node.search import LOOK_S as SEARCH_LOOK_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dafka.node.connection import Connection
+    from dafka.node.search import Search
 
 T = TypeVar("T")
 
@@ -35,20 +35,20 @@ class Bell:
         self,
         found: Callable[[], T | None],
         timeout: float | None,
-        connection: Connection | None = None,
+        search: Search | None = None,
     ) -> T | None:
         """Wait until there is something.
 
         Args:
             found: Looks for it; called at once, after each ring, and now and then.
             timeout: Seconds; None waits for as long as it takes.
-            connection: What it cannot come without.
+            search: For a cluster without which it cannot come.
 
         Returns:
             What was found; None if the time was over first.
 
         Raises:
-            UnreachableError: There is no such connection in time.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         loop = asyncio.get_running_loop()
         end_s = None if timeout is None else loop.time() + timeout
@@ -59,8 +59,8 @@ class Bell:
             try:
                 result = found()
                 look_s = LOOK_S
-                if result is None and connection is not None and not connection.made:
-                    connection.check()
+                if result is None and search is not None and not search.found:
+                    search.check()
                     look_s = SEARCH_LOOK_S
                 left_s = look_s if end_s is None else min(look_s, end_s - loop.time())
                 if result is not None or left_s <= 0:

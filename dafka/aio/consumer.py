@@ -252,4 +252,4 @@ class AsyncConsumer(Generic[K, V]):
         while self._consumer.overslept:
             await asyncio.sleep(RENEWAL_S)
         left_s = max(0.0, end_s - loop.time())
-        return await self._bell.until(poll, left_s, self._consumer.connection)
+        return await self._bell.until(poll, left_s, self._consumer.search)

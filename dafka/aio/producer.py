@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from dafka.aio.bell import Bell
 from dafka.errors import BufferFullError, UnreachableError
 from dafka.model import K, V
-from dafka.node.connection import LOOK_S
 from dafka.node.producer import Producer
+from dafka.node.search import LOOK_S
 from dafka.records.serialization import Serializers
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Self, Unpack
 
     from dafka.cluster import Cluster
-    from dafka.node.connection import Connection
     from dafka.node.delivery import Delivery
+    from dafka.node.search import Search
     from dafka.records.serialization import Serializer
 
 T = TypeVar("T")
@@ -53,11 +53,11 @@ class PendingDelivery:
     As often and by as many as like; who is cancelled while he awaits it cancels nobody else.
     """
 
-    __slots__ = ("_connection", "_future")
+    __slots__ = ("_future", "_search")
 
-    def __init__(self, future: Future[Delivery], connection: Connection) -> None:
+    def __init__(self, future: Future[Delivery], search: Search) -> None:
         self._future = future
-        self._connection = connection
+        self._search = search
 
     def done(self) -> bool:
         """Whether it is decided."""
@@ -70,16 +70,16 @@ class PendingDelivery:
             NotStoredError, HoleError, AddressInUseError: As of a `Producer`'s future.
             UnreachableError: The cluster is not found within `connect_timeout`.
         """
-        if self._connection.made:
+        if self._search.found:
             return asyncio.wrap_future(self._future).__await__()
         return self._delivered().__await__()
 
     async def _delivered(self) -> Delivery:
         future = asyncio.wrap_future(self._future)
         try:
-            while not (self._future.done() or self._connection.made):
+            while not (self._future.done() or self._search.found):
                 await asyncio.wait((future,), timeout=LOOK_S)
-                self._connection.check()
+                self._search.check()
             return await future
         finally:
             future.cancel()  # only this one: the batch's is nobody's to cancel
@@ -108,7 +108,7 @@ class AsyncProducer(Generic[K, V]):
         # It never waits for room: this here does, without keeping the loop from others.
         options["max_block_ms"] = min(0, self._max_block_ms)
         self._producer: Producer[Any, Any] = Producer(cluster, **options)
-        self._connection = self._producer.connection
+        self._search = self._producer.search
         self._bell = Bell()
         self._producer.listen(self._bell.ring)
 
@@ -282,7 +282,7 @@ class AsyncProducer(Generic[K, V]):
         return f"Async{self._producer!r}"
 
     def _pending(self, future: Future[Delivery]) -> PendingDelivery:
-        return PendingDelivery(future, self._connection)
+        return PendingDelivery(future, self._search)
 
     async def _stored(self, under_way: Sequence[Future[Delivery]], timeout: float | None) -> None:
         """Wait until these are done; who asks them hears what of."""
@@ -290,7 +290,7 @@ class AsyncProducer(Generic[K, V]):
         def done() -> bool | None:
             return all(future.done() for future in under_way) or None
 
-        await self._bell.until(done, timeout, self._connection)
+        await self._bell.until(done, timeout, self._search)
 
     async def _with_room(self, sent: Callable[[], T]) -> T:
         """Send as soon as there is room.
@@ -308,7 +308,7 @@ class AsyncProducer(Generic[K, V]):
                 full = error
                 return None
 
-        found = await self._bell.until(tried, self._max_block_ms / 1_000, self._connection)
+        found = await self._bell.until(tried, self._max_block_ms / 1_000, self._search)
         if found is None:
             assert full is not None
             error = self._producer.full(self._max_block_ms)

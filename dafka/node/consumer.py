@@ -15,11 +15,11 @@ from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX
 from dafka.model import K, Partition, Record, V, checked_topic, short_repr
-from dafka.node.connection import Connection
 from dafka.node.frames import Gathering
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
 from dafka.node.received import ReceivedBatch
+from dafka.node.search import Search
 from dafka.process.unreadable import pass_over
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
@@ -111,23 +111,12 @@ class Consumer(Generic[K, V]):
         connect_timeout: float | None = None,
     ) -> None:
         names = _checked_topics(topics)
-        if start not in (Start.EARLIEST.value, Start.LATEST.value):
-            raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
-        if isolation not in ISOLATIONS:
-            raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
-        if timeout is not None and timeout < 0:
-            raise MisuseError(f"timeout must not be negative: {timeout}")
+        _check_reading(start, isolation, timeout)
         self.timeout = timeout
         self._topics = names
-        self._deserializers = (
-            None
-            if key_deserializer is None and value_deserializer is None
-            else Deserializers(key_deserializer, value_deserializer)
-        )
+        self._deserializers = Deserializers.given(key_deserializer, value_deserializer)
         cluster = cluster_of(cluster)
-        self.connection = Connection(
-            cluster, lambda: self.towers_away, self._others, connect_timeout
-        )
+        self.search = Search(cluster, lambda: self.towers_away, self._others, connect_timeout)
         """Whether the cluster has been found."""
         self.address = cluster.new_address()
         options = None
@@ -419,14 +408,14 @@ class Consumer(Generic[K, V]):
 
     def __repr__(self) -> str:
         """In a line, at once, whatever it is doing."""
-        shown = [repr(self.connection.cluster.called), f"topics={short_repr([*self._topics])}"]
+        shown = [repr(self.search.cluster.called), f"topics={short_repr([*self._topics])}"]
         if self._group is not None:
             shown.append(f"group={self._group.group!r}, lag={self._group.lag}")
         elif self._current is not None:
             topic, address = self._current.batch.partition
             shown.append(f"at={topic}/{address[:8]}…/{self._current.batch.sequence}")
         failed = self._node.failure is not None
-        shown.append(self.connection.state(closed=self._closed, failed=failed))
+        shown.append(self.search.state(closed=self._closed, failed=failed))
         return f"Consumer({', '.join(shown)})"
 
     def _others(self) -> int:
@@ -451,7 +440,7 @@ class Consumer(Generic[K, V]):
             self._node.post(None, Consumed(self._read))
             self._read = 0
         taken: Callable[[float], Deliver | Handed | None] = partial(self._role.next, whole=whole)
-        while (delivered := self.connection.wait(taken, min(timeout, _CHECK_S))) is None:
+        while (delivered := self.search.wait(taken, min(timeout, _CHECK_S))) is None:
             self._node.check()
             if self._closed:
                 raise MisuseError("consumer is closed")
@@ -511,6 +500,15 @@ def _checked_topics(topics: str | Sequence[str]) -> tuple[str, ...]:
             f"{HELLO_TOPICS_MAX:,}: have several"
         )
     return tuple(checked_topic(name) for name in names)
+
+
+def _check_reading(start: str, isolation: str, timeout: float | None) -> None:
+    if start not in (Start.EARLIEST.value, Start.LATEST.value):
+        raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
+    if isolation not in ISOLATIONS:
+        raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
+    if timeout is not None and timeout < 0:
+        raise MisuseError(f"timeout must not be negative: {timeout}")
 
 
 def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:

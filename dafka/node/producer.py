@@ -20,7 +20,6 @@ from dafka.errors import (
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import K, Partition, V, checked_topic
 from dafka.node.batching import UNUSABLE, OpenBatch, OpenBatches, check_size, check_time
-from dafka.node.connection import Connection
 from dafka.node.delivery import (
     Deliveries,
     Delivery,
@@ -32,6 +31,7 @@ from dafka.node.delivery import (
 )
 from dafka.node.loop import Node
 from dafka.node.producer_role import ProducerRole
+from dafka.node.search import Search
 from dafka.process.clock import wall_ns
 from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
@@ -109,12 +109,10 @@ class Producer(Generic[K, V]):
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
-        self._codec = Codec.named(compression)
-        if content == "raw" and self._codec is not Codec.NONE:
-            raise MisuseError(f"raw content has no batches that {compression} could compress")
+        self._codec = _checked_codec(compression, content)
         cluster = cluster_of(cluster)
         self._serializers = Serializers.given(key_serializer, value_serializer)
-        self.connection = Connection(
+        self.search = Search(
             cluster, lambda: self._node.towers_away, lambda: self._node.peers(None), connect_timeout
         )
         """Whether the cluster has been found."""
@@ -157,9 +155,7 @@ class Producer(Generic[K, V]):
             min_acks=min_acks, spooled=spool is not None, foreign=mesh.foreign
         )
         machine = ProducerMachine(self.address, settings, ends, kept)
-        role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
-        self._node = Node(role, self.address, {None: mesh})
-        self._node.start()
+        self._node = _started(ProducerRole(self, machine, linger_ms, kept_in), self.address, mesh)
 
     def send(
         self,
@@ -424,7 +420,7 @@ class Producer(Generic[K, V]):
         """Open a batch, once there is room for it."""
         checked_topic(topic)
         self._check_open()
-        if self._buffered >= self._buffer_bytes_max and not self.connection.wait(
+        if self._buffered >= self._buffer_bytes_max and not self.search.wait(
             lambda seconds: self._changed.wait_for(
                 lambda: self._closed or self._buffered < self._buffer_bytes_max, seconds
             ),
@@ -459,10 +455,10 @@ class Producer(Generic[K, V]):
 
     def __repr__(self) -> str:
         """In a line, at once, whatever it is doing."""
-        connection = self.connection
-        state = connection.state(closed=self._closed, failed=self._node.failure is not None)
+        search = self.search
+        state = search.state(closed=self._closed, failed=self._node.failure is not None)
         return (
-            f"Producer({connection.cluster.called!r}, address={self.address[:8]}…, "
+            f"Producer({search.cluster.called!r}, address={self.address[:8]}…, "
             f"topics={len(self._deliveries.ends)}, unstored_bytes={self._buffered}, {state})"
         )
 
@@ -472,7 +468,7 @@ class Producer(Generic[K, V]):
         def waited(seconds: float) -> bool:
             return not wait(under_way, None if seconds == math.inf else seconds).not_done
 
-        self.connection.wait(waited, math.inf if timeout is None else timeout)
+        self.search.wait(waited, math.inf if timeout is None else timeout)
 
     def _check(self) -> None:
         self._node.check()
@@ -569,3 +565,16 @@ class Producer(Generic[K, V]):
         for partition, count, future in lost:
             future.set_exception(reason(partition, count))
         self._told()
+
+
+def _checked_codec(compression: str, content: str | None) -> Codec:
+    codec = Codec.named(compression)
+    if content == "raw" and codec is not Codec.NONE:
+        raise MisuseError(f"raw content has no batches that {compression} could compress")
+    return codec
+
+
+def _started(role: Role[None, Never], address: str, mesh: Mesh) -> Node[None, Never]:
+    node = Node(role, address, {None: mesh})
+    node.start()
+    return node

@@ -94,6 +94,13 @@ class Deserializers(NamedTuple, Generic[K, V]):
     key: Deserializer[K] | None
     value: Deserializer[V] | None
 
+    @classmethod
+    def given(
+        cls, key: Deserializer[K] | None, value: Deserializer[V] | None
+    ) -> Deserializers[K, V] | None:
+        """Return them; None if there are none, so that nobody pays for them."""
+        return None if key is None and value is None else cls(key, value)
+
     def deserialized(self, record: Record) -> Record[K, V]:
         """Return a record with what they make of its key and value.
 

@@ -95,8 +95,8 @@ def test_a_failed_look_is_the_callers():
 def test_who_waits_for_what_needs_a_cluster_hears_that_there_is_none():
     asked = []
 
-    class NoConnection:
-        made = False
+    class NothingFound:
+        found = False
 
         def check(self):
             asked.append(True)
@@ -104,4 +104,4 @@ def test_who_waits_for_what_needs_a_cluster_hears_that_there_is_none():
                 raise UnreachableError("nobody is there")
 
     with pytest.raises(UnreachableError):
-        asyncio.run(Bell().until(lambda: None, None, NoConnection()))
+        asyncio.run(Bell().until(lambda: None, None, NothingFound()))

@@ -10,13 +10,13 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import ConnectionWarning, MisuseError, UnreachableError
-from dafka.node.connection import Connection
+from dafka.node.search import Search
 
 TOWERS = ("tcp://a:1", "tcp://b:1")
 
 
 class Scene:
-    """A connection whose time passes as it is waited, and what is known of its cluster."""
+    """A search whose time passes as it is waited, and what is known of its cluster."""
 
     def __init__(self, connect_timeout=None, **cluster):
         self.now_s = 100.0
@@ -24,7 +24,7 @@ class Scene:
         self.others = 0
         self.steps = []
         clock = SimpleNamespace(seconds=lambda: self.now_s)
-        self.connection = Connection(
+        self.search = Search(
             Cluster(TOWERS, **cluster),
             lambda: self.away,
             lambda: self.others,
@@ -39,7 +39,7 @@ class Scene:
             self.away = frozenset(TOWERS)
 
     def wait(self, timeout):
-        return self.connection.wait(self.waited, timeout)
+        return self.search.wait(self.waited, timeout)
 
 
 def told(scene, timeout):
@@ -85,14 +85,14 @@ def test_once_another_node_is_found_nothing_is_said_and_waiting_is_one_step():
     scene = Scene(connect_timeout=1)
     scene.others = 1
     assert told(scene, 60) == []
-    assert scene.connection.made
+    assert scene.search.found
     scene.others, scene.steps = 0, []
     assert told(scene, 60) == []
     assert scene.steps == [60]
 
 
 def test_what_is_found_is_returned_at_once():
-    assert Scene().connection.wait(lambda seconds: "found", math.inf) == "found"
+    assert Scene().search.wait(lambda seconds: "found", math.inf) == "found"
 
 
 def test_who_does_not_wait_is_asked_once():
@@ -107,7 +107,7 @@ def test_after_connect_timeout_waiting_is_an_error_also_without_end():
         scene.wait(math.inf)
     assert scene.now_s == 101.5
     with pytest.raises(UnreachableError):
-        scene.connection.check()
+        scene.search.check()
     assert UnreachableError.retriable
 
 
@@ -124,8 +124,8 @@ def test_a_connect_timeout_that_is_none_is_refused(timeout):
 
 def test_states():
     scene = Scene()
-    assert scene.connection.state(closed=False, failed=False) == "not connected"
+    assert scene.search.state(closed=False, failed=False) == "not connected"
     scene.others = 2
-    assert scene.connection.state(closed=False, failed=False) == "connected"
-    assert scene.connection.state(closed=True, failed=False) == "closed"
-    assert scene.connection.state(closed=True, failed=True) == "failed"
+    assert scene.search.state(closed=False, failed=False) == "connected"
+    assert scene.search.state(closed=True, failed=False) == "closed"
+    assert scene.search.state(closed=True, failed=True) == "failed"

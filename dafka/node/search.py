@@ -27,7 +27,7 @@ ALONE_S = 5.0
 """After so long it is said that there is nobody else: nodes say twice that they are there."""
 
 
-class Connection:
+class Search:
     """A way into a cluster, from the start until another node has been found there.
 
     Args:
@@ -56,7 +56,7 @@ class Connection:
         self._seconds = clock.seconds
         self._began_s = clock.seconds()
         self._warned = False
-        self.made = False
+        self.found = False
         """Whether another node has been found; nothing is said after that."""
 
     def wait(self, waited: Callable[[float], T], timeout: float) -> T:
@@ -74,14 +74,14 @@ class Connection:
             UnreachableError: The cluster is not found in time.
         """
         end_s = self._seconds() + timeout
-        while not self.made:
-            found = waited(min(LOOK_S, timeout))
-            if found:
-                return found
+        while not self.found:
+            result = waited(min(LOOK_S, timeout))
+            if result:
+                return result
             self.check()
             timeout = end_s - self._seconds()
             if timeout <= 0:
-                return found
+                return result
         return waited(timeout)
 
     def check(self) -> None:
@@ -90,8 +90,8 @@ class Connection:
         Raises:
             UnreachableError: It is not found in time.
         """
-        if self.made or self._others() > 0:
-            self.made = True
+        if self.found or self._others() > 0:
+            self.found = True
             return
         passed_s = self._seconds() - self._began_s
         if self._timeout_s is not None and passed_s >= self._timeout_s:
@@ -107,7 +107,7 @@ class Connection:
         """In what state whoever uses it is, in a word or two."""
         if failed or closed:
             return "failed" if failed else "closed"
-        return "connected" if self.made or self._others() > 0 else "not connected"
+        return "connected" if self.found or self._others() > 0 else "not connected"
 
     def _unheard(self) -> bool:
         return self._towers_away() >= {*self.cluster.towers}
