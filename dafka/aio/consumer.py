@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from dafka.aio.bell import Bell
 from dafka.model import K, V
 from dafka.node.consumer import LEAVE_S, Consumer
-from dafka.node.frames import Gathering
 from dafka.node.group import RENEWAL_S
 
 if TYPE_CHECKING:
@@ -148,11 +147,14 @@ class AsyncConsumer(Generic[K, V]):
         return await self._frame("polars", max_records, timeout)
 
     async def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
-        own = self._consumer.timeout
-        gathering = Gathering(kind, max_records, own if timeout is None else timeout)
-        while gathering.left:
-            gathering.add(await self.poll_batch(gathering.timeout, gathering.left))
-        return await asyncio.to_thread(gathering.made)  # of a million records it takes a second
+        gathering = self._consumer.gathering(kind, max_records, timeout)
+        try:
+            while gathering.left:
+                gathering.add(await self.poll_batch(gathering.timeout, gathering.left))
+            return await asyncio.to_thread(gathering.made)  # of a million records: a second
+        except BaseException:
+            self._consumer.take_back(gathering.received)
+            raise
 
     async def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import queue
 from collections import deque
 from concurrent.futures import wait
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
-from dafka.limits import HELLO_TOPICS_MAX
+from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
 from dafka.model import K, Partition, Record, V, checked_topic, short_repr
+from dafka.node.consumer_role import ConsumerRole
 from dafka.node.frames import Gathering
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
@@ -23,13 +23,13 @@ from dafka.node.search import Search
 from dafka.process.unreadable import pass_over
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
-from dafka.protocol.events import Consumed, Event, TurnEnded
+from dafka.protocol.events import Consumed
 from dafka.records.batch import records_of
 from dafka.records.serialization import Deserializers
 from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Never, Self
 
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from dafka.node.turn import Role
     from dafka.query.client import StoreClient
     from dafka.records.serialization import Deserializer
-    from dafka.transport.sockets import Pollable
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""
@@ -125,7 +124,8 @@ class Consumer(Generic[K, V]):
                 group, cluster.stores, auto_commit_ms, session_timeout_ms, max_hold_ms
             ).checked(names, positions)
         settings = ConsumerSettings(
-            topics=names,
+            topics=listened(names, cluster),
+            wants=frozenset(names).__contains__,
             start=Start(start) if options is None else Start.ASSIGNED,
             positions=_checked_positions(positions or {}),
             committed=isolation == "stored",
@@ -134,6 +134,8 @@ class Consumer(Generic[K, V]):
         self._records: Iterator[Any] = iter(())
         self._current: Deliver | Handed | None = None
         """The batch being iterated."""
+        self._again: deque[Deliver] = deque()
+        """Batches that were taken back."""
         self._read = 0
         """Bytes of what was read, until their room is given back."""
         self._give_back_at = buffer_bytes_max // _GIVE_BACK_PARTS
@@ -236,7 +238,8 @@ class Consumer(Generic[K, V]):
 
         Raises:
             MissingPackageError: What makes such a table is not installed.
-            MisuseError: It is not said when there are enough.
+            MisuseError: It is not said when there are enough, or it is in a group that commits by
+                itself.
             NodeFailedError, RebalancedError, UnreachableError: As `poll`.
         """
         return self._frame("arrow", max_records, timeout)
@@ -254,10 +257,46 @@ class Consumer(Generic[K, V]):
         return self._frame("polars", max_records, timeout)
 
     def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
-        gathering = Gathering(kind, max_records, self.timeout if timeout is None else timeout)
-        while gathering.left:
-            gathering.add(self.poll_batch(gathering.timeout, gathering.left))
-        return gathering.made()
+        gathering = self.gathering(kind, max_records, timeout)
+        try:
+            while gathering.left:
+                gathering.add(self.poll_batch(gathering.timeout, gathering.left))
+            return gathering.made()
+        except BaseException:
+            self.take_back(gathering.received)
+            raise
+
+    def gathering(
+        self, kind: FrameKind, max_records: int | None, timeout: float | None
+    ) -> Gathering[K, V]:
+        """Begin a frame, as `to_arrow` does.
+
+        Raises:
+            MissingPackageError, MisuseError: As that.
+        """
+        if self._group is not None and self._group.commits_by_itself:
+            raise MisuseError(
+                f"to_{kind} of a group that commits by itself would commit records before they are "
+                "returned: give auto_commit_ms=None, and commit behind each frame"
+            )
+        return Gathering(kind, max_records, self.timeout if timeout is None else timeout)
+
+    def take_back(self, received: Sequence[ReceivedBatch[K, V]]) -> None:
+        """Hand these over again before all others: the application has not got them.
+
+        Args:
+            received: What was polled last, in its order.
+        """
+        if not received:
+            return
+        self._records = iter(())
+        if self._group is None:
+            again = [Deliver(one.batch, one.sequence) for one in received]
+            self._again.extendleft(reversed(again))
+            return
+        for one in reversed(received):
+            with suppress(MisuseError):  # another member's by now, who gets it
+                self._group.seek(Partition(one.topic, one.address), one.sequence)
 
     def next_at_hand(self) -> Record[K, V] | None:
         """Return the next record of the batch that was taken up last; None behind its last one."""
@@ -439,6 +478,9 @@ class Consumer(Generic[K, V]):
         if self._read > self._give_back_at:
             self._node.post(None, Consumed(self._read))
             self._read = 0
+        if self._again:
+            self._current = self._again.popleft()
+            return True
         taken: Callable[[float], Deliver | Handed | None] = partial(self._role.next, whole=whole)
         while (delivered := self.search.wait(taken, min(timeout, _CHECK_S))) is None:
             self._node.check()
@@ -511,51 +553,17 @@ def _check_reading(start: str, isolation: str, timeout: float | None) -> None:
         raise MisuseError(f"timeout must not be negative: {timeout}")
 
 
+def listened(topics: tuple[str, ...], cluster: Cluster) -> tuple[str, ...]:
+    """Return the topics to subscribe to; none, so all, where publishers would have to keep much.
+
+    With keys nobody may subscribe to more than he may read, and who brings names is known.
+    """
+    many = sum(len(topic.encode()) for topic in topics) > LISTENED_BYTES_MAX
+    return () if many and cluster.credentials is None else topics
+
+
 def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:
     for partition, sequence in positions.items():
         if sequence < 0:
             raise MisuseError(f"position of {partition} must not be negative: {sequence}")
     return {Partition(*key): value for key, value in positions.items()}
-
-
-class ConsumerRole:
-    """A consumer's machine in its node."""
-
-    name = "consumer"
-
-    def __init__(self, machine: ConsumerMachine) -> None:
-        self.machine = machine
-        self.told: Callable[[], None] = lambda: None
-        """Called when something was delivered, or the node ends."""
-        self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
-
-    def next(self, timeout: float, *, whole: bool) -> Deliver | None:
-        """The next batch, None if there is none in time."""
-        try:
-            return self._delivered.get(timeout=timeout)
-        except queue.Empty:
-            return None
-
-    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
-        """Pass an event to the machine."""
-        if isinstance(event, TurnEnded):
-            return ()
-        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
-
-    def wakeup_ms(self) -> int | None:
-        """When the machine wants to be woken."""
-        return self.machine.wakeup_ms()
-
-    def perform(self, _side: None, effect: object) -> None:
-        """Hand batches to the application."""
-        if isinstance(effect, Deliver):
-            self._delivered.put(effect)
-            self.told()
-
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
-        """No sockets of its own."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held outside this object."""
-        self.told()

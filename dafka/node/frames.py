@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from dafka.errors import MissingPackageError, MisuseError
-from dafka.model import Range
+from dafka.model import K, Range, V
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _PACKAGES: dict[FrameKind, tuple[str, ...]] = {
 }
 
 
-class Gathering:
+class Gathering(Generic[K, V]):
     """The batches of one frame.
 
     Args:
@@ -58,16 +58,16 @@ class Gathering:
         self.timeout = math.inf if timeout is None else timeout
         """For how many seconds to wait for the next batch."""
         self._room = BYTES_MAX
-        self._pieces: list[tuple[Range, Batch]] = []
+        self.received: list[ReceivedBatch[K, V]] = []
+        """What it has."""
 
-    def add(self, received: ReceivedBatch[Any, Any] | None) -> None:
+    def add(self, received: ReceivedBatch[K, V] | None) -> None:
         """Take a batch of `left` records at most; None if none has come in time."""
         if received is None:
             self.left = 0
             return
-        batch, first = received.batch, received.sequence
-        self._pieces.append((Range(batch.partition, first, first + received.count), batch))
-        self._room -= len(batch.content)
+        self.received.append(received)
+        self._room -= len(received.batch.content)
         self.left = self.left - received.count if self._room > 0 else 0
 
     def made(self) -> Any:  # noqa: ANN401 (a table, or a frame)
@@ -76,7 +76,12 @@ class Gathering:
         Raises:
             RecordError: A batch is damaged.
         """
-        return self._make(self._pieces)
+        return self._make(
+            [
+                (Range(one.batch.partition, one.sequence, one.sequence + one.count), one.batch)
+                for one in self.received
+            ]
+        )
 
 
 def _maker(kind: FrameKind) -> Callable[[Sequence[tuple[Range, Batch]]], Any]:

@@ -252,6 +252,8 @@ class GroupRole:
         """Until when records may be handed over; set by the node, read by the application."""
         self.group = options.group
         """Its name."""
+        self.commits_by_itself = options.auto_commit_ms is not None
+        """Whether it commits what is processed without being told."""
         self.lag = 0
         """Records that are there and not taken yet, of this member's partitions; of lately."""
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)

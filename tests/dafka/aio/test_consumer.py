@@ -285,3 +285,19 @@ def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error(run):
             assert repr(consumer) == shown
 
     run(scenario())
+
+
+def test_a_frame_that_is_cancelled_at_any_turn_takes_no_record_with_it(stored, run, cancelled):
+    producer = stored.producer()
+    for number in range(5):
+        send(producer, 2 * number, 2 * number + 1)  # a batch each
+
+    async def scenario():
+        async with consumed(stored) as consumer:
+            assert (await consumer.poll(60)).value == b"0"
+            for turns in range(TURNS):
+                await cancelled(turns, consumer.to_arrow(max_records=1_000))
+            table = await consumer.to_arrow(max_records=9)
+            assert table["offset"].to_pylist() == list(range(1, 10))
+
+    run(scenario())

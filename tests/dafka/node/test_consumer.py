@@ -8,13 +8,15 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import ConnectionWarning, MisuseError, UnreachableError
-from dafka.limits import HELLO_TOPICS_MAX
+from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
 from dafka.model import Partition
-from dafka.node.consumer import Consumer
+from dafka.node.consumer import Consumer, listened
 from dafka.node.loop import NodeFailedError
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.serialization import DeserializationError
+from dafka.transport.access import Access
+from dafka.transport.keys import Credentials, new_keys
 from tests.support.batches import make_batch, unreadable_from
 
 pytestmark = pytest.mark.net
@@ -84,17 +86,34 @@ def test_records_that_nobody_can_read_end_no_consumer(stored, read, group, caplo
             assert [commit.position for commit in client.offsets(group).values()] == [7]
 
 
-def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all(stored, take):
+def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all_and_of_no_other(stored, take):
     topics = [f"{number:08}" for number in range(HELLO_TOPICS_MAX)]
     producer = stored.producer()
+    producer.send("other", b"stored")
     for topic in (topics[0], topics[-1]):
         producer.send(topic, b"stored")
     producer.flush(10)
     consumer = stored.consumer(*topics)
     assert {record.topic for record in take(consumer, 2)} == {topics[0], topics[-1]}
-    for topic in (topics[1], topics[-2]):
+    for topic in ("other", topics[1], topics[-2]):
         producer.send(topic, b"live")
     assert {record.topic for record in take(consumer, 2)} == {topics[1], topics[-2]}
+
+
+@pytest.mark.parametrize(
+    ("bytes_each", "listens_to_all"),
+    [(LISTENED_BYTES_MAX // 1_024, False), (LISTENED_BYTES_MAX // 1_024 + 1, True)],
+)
+def test_who_has_no_key_does_not_have_publishers_keep_many_names(bytes_each, listens_to_all):
+    topics = tuple(f"{number:0{bytes_each}}" for number in range(1_024))
+    assert listened(topics, Cluster(NOBODY)) == (() if listens_to_all else topics)
+
+
+def test_who_has_a_key_subscribes_to_nothing_else():
+    pair = new_keys()
+    credentials = Credentials(Access(pair[0], {}), *pair)
+    topics = tuple(f"{number:0128}" for number in range(1_024))
+    assert listened(topics, Cluster("tcp://127.0.0.1:1", credentials=credentials)) == topics
 
 
 def test_more_topics_than_that_are_refused():
@@ -439,3 +458,41 @@ def test_a_member_of_a_group_whose_stores_are_not_there_is_not_connected(cluster
     ):
         consumer.poll(60)
     consumer.close(0)
+
+
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_a_frame_that_is_interrupted_takes_no_record_with_it(stored, group, monkeypatch):
+    producer = stored.producer()
+    for first in range(0, 12, 3):  # a batch each
+        send(producer, "orders", range(first, first + 3))
+    settings = {"stores": stored.query, "session_timeout_ms": 2_000, "auto_commit_ms": None}
+    settings = settings | {"group": group} if group else {}
+    with stored.consumer("orders", **settings) as consumer:
+        assert consumer.poll(60).value == b"0"
+        polled, left = consumer.poll_batch, [1, 2, 3]
+
+        def interrupted(*arguments):
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return polled(*arguments)
+
+        monkeypatch.setattr(consumer, "poll_batch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.to_arrow(max_records=10)
+        monkeypatch.undo()
+        assert consumer.poll(60).value == b"1"
+        table = consumer.to_arrow(max_records=10)
+        assert table["value"].to_pylist() == [b"%d" % number for number in range(2, 12)]
+        if group:
+            consumer.commit()
+            assert [*consumer.positions().values()] == [12]
+
+
+def test_a_group_that_commits_by_itself_makes_no_frames(stored):
+    settings = {"group": "billing", "stores": stored.query, "session_timeout_ms": 2_000}
+    with (
+        stored.consumer("orders", **settings) as consumer,
+        pytest.raises(MisuseError, match="to_pandas of a group that commits by itself"),
+    ):
+        consumer.to_pandas(timeout=1)
