@@ -82,7 +82,9 @@ def test_tables(place, capsys):
 def test_nothing_answers(place, capsys):
     with pytest.warns(dafka.ConnectionWarning):
         place[0]("UnreachableError")
-    assert capsys.readouterr().out.startswith("cannot reach the cluster: nothing answers of the")
+    assert capsys.readouterr().out.startswith(
+        "cannot reach the cluster within 5 s: nothing answers"
+    )
 
 
 def test_coroutines(place, capsys):

@@ -95,12 +95,12 @@ class Search:
             return
         passed_s = self._seconds() - self._began_s
         if self._timeout_s is not None and passed_s >= self._timeout_s:
-            raise UnreachableError(f"{self._complaint()} within {self._timeout_s:g} s")
+            raise UnreachableError(self._complaint(f"within {self._timeout_s:g} s"))
         unheard = self._unheard()
         if not self._warned and passed_s >= (UNHEARD_S if unheard else ALONE_S):
             self._warned = True
             end = "" if self._timeout_s is None else f", {self._timeout_s:g} s in all"
-            text = f"{self._complaint()} for {passed_s:.0f} s; it is tried on{end}"
+            text = self._complaint(f"for {passed_s:.0f} s, it is tried on{end}")
             warnings.warn(text, ConnectionWarning, stacklevel=callers_level())
 
     def state(self, *, closed: bool, failed: bool) -> str:
@@ -112,17 +112,17 @@ class Search:
     def _unheard(self) -> bool:
         return self._towers_away() >= {*self.cluster.towers}
 
-    def _complaint(self) -> str:
+    def _complaint(self, since: str) -> str:
         name = f"cluster {self.cluster.name!r}" if self.cluster.name else "the cluster"
         towers = " and at ".join(self.cluster.towers)
         if self._unheard():
             return (
-                f"cannot reach {name}: nothing answers of the tower at {towers} (is it started, "
-                "and are endpoint, wire and keys right?)"
+                f"cannot reach {name} {since}: nothing answers of the tower at {towers}; is it "
+                "started, and are endpoint, wire and keys right?"
             )
         return (
-            f"cannot reach {name}: the tower at {towers} names no other node (is a store started "
-            "there?)"
+            f"cannot reach {name} {since}: no other node is found through the tower at {towers}; is "
+            "a store started there?"
         )
 
 

@@ -442,7 +442,7 @@ def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error():
     with (
         Consumer(NOBODY, "orders", connect_timeout=3) as consumer,
         pytest.warns(ConnectionWarning, match=f"nothing answers of the tower at {NOBODY}") as told,
-        pytest.raises(UnreachableError, match=rf"{NOBODY} .* within 3 s"),
+        pytest.raises(UnreachableError, match=rf"within 3 s: .* {NOBODY};"),
     ):
         consumer.poll(60)
     assert told[0].filename == __file__
@@ -453,7 +453,7 @@ def test_a_member_of_a_group_whose_stores_are_not_there_is_not_connected(cluster
     settings = {"group": "billing", "stores": cluster.query, "connect_timeout": 6}
     consumer = cluster.consumer("orders", **settings)
     with (
-        pytest.warns(ConnectionWarning, match="names no other node"),
+        pytest.warns(ConnectionWarning, match="no other node is found"),
         pytest.raises(UnreachableError),
     ):
         consumer.poll(60)
