@@ -121,8 +121,8 @@ class Search:
                 "started, and are endpoint, wire and keys right?"
             )
         return (
-            f"cannot reach {name} {since}: no other node is found through the tower at {towers}; is "
-            "a store started there?"
+            f"cannot reach {name} {since}: no other node is found through the tower at {towers}; "
+            "is a store started there?"
         )
 
 

@@ -78,7 +78,7 @@ def test_where_one_tower_is_heard_it_takes_longer_to_say_that_there_is_nobody():
     scene.waited = lambda seconds: setattr(scene, "now_s", scene.now_s + seconds)
     assert told(scene, 4.9) == []
     ((_, text),) = told(scene, 60)
-    assert "no other node is found through the tower at tcp://a:1 and at tcp://b:1; is a" in text
+    assert "no other node is found through the tower at tcp://a:1 and at tcp://b:1; is" in text
 
 
 def test_once_another_node_is_found_nothing_is_said_and_waiting_is_one_step():
