@@ -59,7 +59,8 @@ class Consumer(Generic[K, V]):
 
     Records that nobody can read, though their batch is whole, are passed over: they are logged, and
     counted (`dafka_unreadable_records_total`). Iterating waits for more, unless there is a
-    `timeout`; `poll` returns after a while. Not safe for use from several threads at once.
+    `timeout`; `poll` returns after a while. An error of a deserializer ends an iteration, and the
+    next one begins behind that record. Not safe for use from several threads at once.
 
     Args:
         cluster: Which, or its tower, `tcp://host:port`.
