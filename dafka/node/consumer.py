@@ -201,9 +201,11 @@ class Consumer(Generic[K, V]):
         if records_max is not None and records_max < 1:
             raise MisuseError(f"records_max must be 1 or more: {records_max}")
         batch = self._batch_begun(records_max)
-        while batch is None and self._next_batch(timeout, whole=records_max is None):
-            if records_max is None:
-                return self._batch_taken_up()
+        while batch is None and self._next_batch(timeout):
+            whole = self._batch_taken_up()
+            if records_max is None or whole.count <= records_max:
+                self._hold_rest()
+                return whole
             self._open_batch()
             batch = self._batch_begun(records_max)
         return batch
@@ -516,8 +518,7 @@ class Consumer(Generic[K, V]):
             end = last.sequence + 1
         else:
             self._records = iter(())
-            if self._group is not None:
-                self._group.hand.hold_rest()
+            self._hold_rest()
         return ReceivedBatch(batch, begun.sequence, end, self._deserializers)
 
     def _open_batch(self) -> None:
@@ -529,8 +530,12 @@ class Consumer(Generic[K, V]):
 
     def _pass_over(self, batch: Batch, sequence: int) -> None:
         pass_over(batch, sequence)
+        self._hold_rest()  # so that the position goes behind them
+
+    def _hold_rest(self) -> None:
+        """All that is left of the batch is handed over at once."""
         if self._group is not None:
-            self._group.hand.hold_rest()  # so that the position goes behind them
+            self._group.hand.hold_rest()
 
 
 def _checked_topics(topics: str | Sequence[str]) -> tuple[str, ...]:
