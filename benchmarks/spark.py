@@ -18,15 +18,16 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.flights import batches_of, filled
 from benchmarks.harness import PATIENCE_S, Results, Worker, free_ports, rate, scratch, until_told
+from dafka.arrow.columns import record_batch
+from dafka.arrow.parsing import Page
+from dafka.model import Range
 from dafka.process.web import WebServer, bind
 from dafka.schemas.rest import application
 from dafka.schemas.schema_log import MemorySchemaLog
 from dafka.schemas.service import Service
-from dafka.spark.columns import TYPES, all_columns, record_batch
+from dafka.spark.columns import TYPES, all_columns
 from dafka.spark.confluent import from_confluent_avro, to_confluent_avro
 from dafka.spark.options import source_options
-from dafka.spark.parsing import Page
-from dafka.spark.planning import Range
 from dafka.spark.reader import BatchReader
 from dafka.spark.rows import RecordRows
 from dafka.spark.session import open_session

@@ -135,6 +135,11 @@ class Cluster:
             classic=spec.classic,
         )
 
+    @property
+    def called(self) -> str:
+        """What to call it before people: its name, or else its towers."""
+        return self.name or ", ".join(self.towers)
+
     def bound_at(self, host: str, advertise: str | None = None) -> Cluster:
         """Return the same, with nodes of this process bound, and reached by others, elsewhere."""
         return replace(self, host=host, advertise=advertise)

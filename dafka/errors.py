@@ -27,6 +27,14 @@ class MisuseError(DafkaError):
     """The caller asked for something that cannot be done; nothing was changed."""
 
 
+class MissingPackageError(MisuseError):
+    """Something needs a package that is not installed here."""
+
+
+class SerializationError(MisuseError):
+    """A serializer has failed: what it was given was not sent."""
+
+
 class WireError(DafkaError):
     """A peer sent something that is not a message. Never leaves the node: counted, dropped.
 
@@ -107,8 +115,12 @@ class RestartError(DafkaError):
     """What is on disk may be more than this process knows of, so it has to be started again."""
 
 
+class ConnectionWarning(UserWarning):
+    """Somebody waits for a cluster that has not been reached, or for a store that is silent."""
+
+
 class UnreachableError(DafkaError):
-    """No tower of a cluster is heard, so none of its nodes is found."""
+    """None of a cluster's nodes is found: mostly as none of its towers is heard."""
 
     retriable = True
 

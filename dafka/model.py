@@ -16,10 +16,12 @@ import zlib
 from enum import IntEnum
 from functools import cache
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, NamedTuple
+from reprlib import Repr
+from typing import TYPE_CHECKING, Generic, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
+from typing_extensions import TypeVar
 
 from dafka.errors import MisuseError
 from dafka.limits import TOPIC_BYTES_MAX
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 
 
 __all__ = ["Value", "replace"]
+
+K = TypeVar("K", default=bytes)
+"""What an application makes of keys."""
+
+V = TypeVar("V", default=bytes)
+"""What it makes of values."""
 
 
 class Value(Struct, frozen=True, gc=False):
@@ -124,6 +132,19 @@ class Partition(NamedTuple):
     address: str
 
 
+class Range(NamedTuple):
+    """Records of one partition, from sequence `start` to below `end`."""
+
+    partition: Partition
+    start: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """How many that is."""
+        return self.end - self.start
+
+
 class Header(NamedTuple):
     """One header of a record. A value of None is allowed, as in Kafka."""
 
@@ -131,7 +152,7 @@ class Header(NamedTuple):
     value: bytes | None
 
 
-class Record(NamedTuple):
+class Record(NamedTuple, Generic[K, V]):
     """One unit of user data and its place.
 
     Attributes:
@@ -139,8 +160,8 @@ class Record(NamedTuple):
         address: Its producer, 32 upper-case hex digits; with `topic` this is the partition.
         sequence: Its position in the partition, from 0, without gaps.
         timestamp_ms: When it was created, milliseconds since 1970, from the producer.
-        key: Routing key, or None.
-        value: Content, or None (a tombstone).
+        key: Routing key, or None: octets, or what a consumer's deserializer makes of them.
+        value: Content, or None (a tombstone); likewise.
         headers: In the order they were given.
         copy_flags: One bit per tree level the record has crossed (bit level - 1).
         origin: Number of the cluster it was first published on; 0 is "this one".
@@ -150,11 +171,32 @@ class Record(NamedTuple):
     address: str
     sequence: int
     timestamp_ms: int
-    key: bytes | None
-    value: bytes | None
+    key: K | None
+    value: V | None
     headers: tuple[Header, ...]
     copy_flags: int
     origin: int
+
+    def __repr__(self) -> str:
+        """In a line, whatever it holds."""
+        shown = [f"{self.topic!r}, {self.address[:8]}…, {self.sequence}"]
+        if self.key is not None:
+            shown.append(f"key={short_repr(self.key)}")
+        shown.append(f"value={short_repr(self.value)}")
+        if self.headers:
+            shown.append(f"headers={short_repr([name for name, _ in self.headers])}")
+        return f"Record({', '.join(shown)})"
+
+
+_SHORT = Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+def short_repr(value: object) -> str:
+    """What `repr` returns, with the middle left out of what is long."""
+    if isinstance(value, bytes) and len(value) > _SHORT.maxother:
+        return f"{value[: _SHORT.maxother]!r}…"  # not even its own `repr` is made
+    return _SHORT.repr(value)
 
 
 def address_of(uuid: UUID) -> str:

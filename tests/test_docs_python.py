@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import dafka
+from tests.support.served_registry import served_registry
 
 PAGE = (Path(__file__).parent.parent / "docs/python.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -23,9 +24,10 @@ def place(tmp_path, free_ports):
     first = free_ports(4)
     tower, query = (f"tcp://127.0.0.1:{port}" for port in (first, first + 2))
 
-    def run(needle):
+    def run(needle, registry=""):
         (program,) = (one for one in PROGRAMS if needle in one)
         code = program.replace("tcp://127.0.0.1:5556", tower)
+        code = code.replace("http://127.0.0.1:8081", registry)
         names = {"__name__": "example"}
         exec(compile(code.replace("tcp://127.0.0.1:5558", query), "python.md", "exec"), names)
         return names
@@ -35,13 +37,54 @@ def place(tmp_path, free_ports):
 
 
 def test_there_are_no_other_programs():
-    assert len(PROGRAMS) == 4
+    assert len(PROGRAMS) == 9
 
 
 def test_threads(place, capsys):
     place[0]("consumer.batches()")
     out = capsys.readouterr().out
     assert all(value in out for value in ("b'1'", "b'2'", "b'3'"))
+
+
+def test_keys_and_values(place, capsys):
+    place[0]("as_json")
+    assert capsys.readouterr().out == "b'monday' {'tea': 3}\n"
+
+
+def test_what_cannot_be_deserialized(place, capsys):
+    run, tower = place
+    with dafka.Producer(tower) as producer:
+        for value in (b"1", b"two", b"3"):
+            producer.send("counts", value)
+    run("DeserializationError")
+    first, refused, last = capsys.readouterr().out.splitlines()
+    assert (first, last) == ("1", "3")
+    assert refused.startswith("value of the record with sequence 1 of topic 'counts' of address ")
+    assert refused.endswith("b'two'")
+
+
+def test_a_registry(place, capsys, free_ports):
+    with served_registry(free_ports(1)) as url:
+        place[0]("AvroSerializer", registry=url)
+    assert capsys.readouterr().out == "{'item': 'tea'}\n"
+
+
+def test_tables(place, capsys):
+    run, tower = place
+    with dafka.Producer(tower) as producer:
+        producer.send_many("orders", [b"1", b"2"])
+    names = run("to_arrow")
+    assert capsys.readouterr().out == f"2 {names['table'].column_names}\n"
+    cells = re.findall(r"^\| (`.*?`) \|", PAGE, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", " ".join(cells)) == names["table"].column_names
+
+
+def test_nothing_answers(place, capsys):
+    with pytest.warns(dafka.ConnectionWarning):
+        place[0]("UnreachableError")
+    assert capsys.readouterr().out.startswith(
+        "cannot reach the cluster within 5 s: nothing answers"
+    )
 
 
 def test_coroutines(place, capsys):

@@ -31,6 +31,8 @@ PUBLIC = {
             "Store",
         ),
         *("AsyncConsumer", "AsyncProducer", "PendingDelivery"),
+        *("ConnectionWarning", "DeserializationError", "MissingPackageError"),
+        *("SerializationError", "UnreachableError"),
         *("ClusterClient", "Tower", "keep_freed_memory", "load_credentials"),
         *(
             "AddressInUseError",

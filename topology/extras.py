@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 DISTRIBUTION = "dafka-distributor"
 
 EXTRAS = {
+    "arrow": ("numpy", "pyarrow"),
     "dashboard": ("starlette", "uvicorn"),
     "distributor": ("cryptography", "google.protobuf", "grpc"),
     "gateway": ("kio",),

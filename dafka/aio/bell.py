@@ -6,8 +6,12 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
+from dafka.node.search import LOOK_S as SEARCH_LOOK_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from dafka.node.search import Search
 
 T = TypeVar("T")
 
@@ -27,15 +31,24 @@ class Bell:
             with suppress(RuntimeError):  # its loop is closed: nobody waits there any more
                 loop.call_soon_threadsafe(_wake, waiter)
 
-    async def until(self, found: Callable[[], T | None], timeout: float | None) -> T | None:
+    async def until(
+        self,
+        found: Callable[[], T | None],
+        timeout: float | None,
+        search: Search | None = None,
+    ) -> T | None:
         """Wait until there is something.
 
         Args:
             found: Looks for it; called at once, after each ring, and now and then.
             timeout: Seconds; None waits for as long as it takes.
+            search: For a cluster without which it cannot come.
 
         Returns:
             What was found; None if the time was over first.
+
+        Raises:
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         loop = asyncio.get_running_loop()
         end_s = None if timeout is None else loop.time() + timeout
@@ -45,7 +58,11 @@ class Bell:
             self._waiting[waiter] = loop
             try:
                 result = found()
-                left_s = LOOK_S if end_s is None else min(LOOK_S, end_s - loop.time())
+                look_s = LOOK_S
+                if result is None and search is not None and not search.found:
+                    search.check()
+                    look_s = SEARCH_LOOK_S
+                left_s = look_s if end_s is None else min(look_s, end_s - loop.time())
                 if result is not None or left_s <= 0:
                     return result
                 await asyncio.wait((waiter,), timeout=left_s)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from dafka.aio.bell import Bell
+from dafka.model import K, V
 from dafka.node.consumer import LEAVE_S, Consumer
 from dafka.node.group import RENEWAL_S
 
@@ -15,14 +16,17 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self, Unpack
 
+    from dafka.arrow.frames import ArrowTable, PandasFrame, PolarsFrame
     from dafka.cluster import Cluster
     from dafka.model import Partition, Record
-    from dafka.node.consumer import ReceivedBatch
+    from dafka.node.frames import FrameKind
+    from dafka.node.received import ReceivedBatch
+    from dafka.records.serialization import Deserializer
 
 T = TypeVar("T")
 
 
-class ConsumerOptions(TypedDict, total=False):
+class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     """Options of a `dafka.Consumer`, which says what they are."""
 
     start: str
@@ -34,9 +38,12 @@ class ConsumerOptions(TypedDict, total=False):
     max_hold_ms: int
     buffer_bytes_max: int
     timeout: float | None
+    key_deserializer: Deserializer[K] | None
+    value_deserializer: Deserializer[V] | None
+    connect_timeout: float | None
 
 
-class AsyncConsumer:
+class AsyncConsumer(Generic[K, V]):
     """A `Consumer` for coroutines of one event loop; one at a time asks it for records.
 
     It is there once it is made, as a `Consumer` is: sockets are bound without waiting for anybody.
@@ -55,9 +62,9 @@ class AsyncConsumer:
         self,
         cluster: Cluster | str,
         topics: str | Sequence[str],
-        **options: Unpack[ConsumerOptions],
+        **options: Unpack[ConsumerOptions[K, V]],
     ) -> None:
-        self._consumer = Consumer(cluster, topics, **options)
+        self._consumer: Consumer[K, V] = Consumer(cluster, topics, **options)
         timeout = self._consumer.timeout
         self._patience_s = math.inf if timeout is None else timeout
         self._bell = Bell()
@@ -73,26 +80,28 @@ class AsyncConsumer:
         """The towers that are not heard at present; with none that is, no other node is found."""
         return self._consumer.towers_away
 
-    async def __aiter__(self) -> AsyncIterator[Record]:
+    async def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         while (record := await self.poll(self._patience_s)) is not None:
             yield record
             while (record := self._at_hand()) is not None:
                 yield record
 
-    async def poll(self, timeout: float) -> Record | None:
+    async def poll(self, timeout: float) -> Record[K, V] | None:
         """Return the next record, or None if there is none within `timeout` seconds.
 
         Raises:
             MisuseError: The consumer is closed, and everything it had received is read.
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
+            DeserializationError: A deserializer has failed; what follows the record comes next.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         record = self._at_hand()
         if record is not None:
             return record
         return await self._polled(lambda: self._consumer.poll(0), timeout)
 
-    async def batches(self) -> AsyncIterator[ReceivedBatch]:
+    async def batches(self) -> AsyncIterator[ReceivedBatch[K, V]]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
 
         Begins with what is left of the batch whose records were being iterated, if one was.
@@ -100,13 +109,52 @@ class AsyncConsumer:
         while (batch := await self.poll_batch(self._patience_s)) is not None:
             yield batch
 
-    async def poll_batch(self, timeout: float) -> ReceivedBatch | None:
+    async def poll_batch(
+        self, timeout: float, records_max: int | None = None
+    ) -> ReceivedBatch[K, V] | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
 
+        Args:
+            timeout: Seconds.
+            records_max: Of a larger batch only so many records; the others come next.
+
         Raises:
-            MisuseError, NodeFailedError, RebalancedError: As `poll`.
+            MisuseError, NodeFailedError, RebalancedError, UnreachableError: As `poll`.
         """
-        return await self._polled(lambda: self._consumer.poll_batch(0), timeout)
+        return await self._polled(lambda: self._consumer.poll_batch(0, records_max), timeout)
+
+    async def to_arrow(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> ArrowTable:
+        """Return the next records as a table of pyarrow; see `Consumer.to_arrow`.
+
+        Raises:
+            MissingPackageError, MisuseError, NodeFailedError, RebalancedError, UnreachableError:
+                As that.
+        """
+        return await self._frame("arrow", max_records, timeout)
+
+    async def to_pandas(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PandasFrame:
+        """Return the same as a data frame of pandas; see `to_arrow`."""
+        return await self._frame("pandas", max_records, timeout)
+
+    async def to_polars(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PolarsFrame:
+        """Return the same as a data frame of polars; see `to_arrow`."""
+        return await self._frame("polars", max_records, timeout)
+
+    async def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
+        gathering = self._consumer.gathering(kind, max_records, timeout)
+        try:
+            while gathering.left:
+                gathering.add(await self.poll_batch(gathering.timeout, gathering.left))
+            return await asyncio.to_thread(gathering.made)  # of a million records: a second
+        except BaseException:
+            self._consumer.take_back(gathering.received)
+            raise
 
     async def commit(self, timeout: float = 10.0) -> None:
         """Commit the position of the group behind everything that was handed over so far.
@@ -176,6 +224,10 @@ class AsyncConsumer:
         """
         await self._closed(timeout, failed=False)
 
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        return f"Async{self._consumer!r}"
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -191,7 +243,7 @@ class AsyncConsumer:
     async def _closed(self, timeout: float, *, failed: bool) -> None:
         await asyncio.shield(asyncio.to_thread(self._consumer.leave, timeout, failed=failed))
 
-    def _at_hand(self) -> Record | None:
+    def _at_hand(self) -> Record[K, V] | None:
         return None if self._consumer.overslept else self._consumer.next_at_hand()
 
     async def _polled(self, poll: Callable[[], T | None], timeout: float) -> T | None:
@@ -201,4 +253,5 @@ class AsyncConsumer:
         end_s = loop.time() + timeout
         while self._consumer.overslept:
             await asyncio.sleep(RENEWAL_S)
-        return await self._bell.until(poll, max(0.0, end_s - loop.time()))
+        left_s = max(0.0, end_s - loop.time())
+        return await self._bell.until(poll, left_s, self._consumer.search)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypedDict, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 
 from dafka.aio.bell import Bell
-from dafka.errors import BufferFullError
+from dafka.errors import BufferFullError, UnreachableError
+from dafka.model import K, V
 from dafka.node.producer import Producer
+from dafka.node.search import LOOK_S
+from dafka.records.serialization import Serializers
 
 if TYPE_CHECKING:
     import os
@@ -18,6 +22,8 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.node.delivery import Delivery
+    from dafka.node.search import Search
+    from dafka.records.serialization import Serializer
 
 T = TypeVar("T")
 
@@ -25,7 +31,7 @@ MAX_BLOCK_MS = 60_000
 """As a `Producer` waits for room."""
 
 
-class ProducerOptions(TypedDict, total=False):
+class ProducerOptions(TypedDict, Generic[K, V], total=False):
     """Options of a `dafka.Producer`, which says what they are."""
 
     linger_ms: int
@@ -36,6 +42,9 @@ class ProducerOptions(TypedDict, total=False):
     spool: str | os.PathLike[str] | None
     content: str | None
     compression: str
+    key_serializer: Serializer[K] | None
+    value_serializer: Serializer[V] | None
+    connect_timeout: float | None
 
 
 class PendingDelivery:
@@ -44,10 +53,11 @@ class PendingDelivery:
     As often and by as many as like; who is cancelled while he awaits it cancels nobody else.
     """
 
-    __slots__ = ("_future",)
+    __slots__ = ("_future", "_search")
 
-    def __init__(self, future: Future[Delivery]) -> None:
+    def __init__(self, future: Future[Delivery], search: Search) -> None:
         self._future = future
+        self._search = search
 
     def done(self) -> bool:
         """Whether it is decided."""
@@ -58,11 +68,24 @@ class PendingDelivery:
 
         Raises:
             NotStoredError, HoleError, AddressInUseError: As of a `Producer`'s future.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
-        return asyncio.wrap_future(self._future).__await__()
+        if self._search.found:
+            return asyncio.wrap_future(self._future).__await__()
+        return self._delivered().__await__()
+
+    async def _delivered(self) -> Delivery:
+        future = asyncio.wrap_future(self._future)
+        try:
+            while not (self._future.done() or self._search.found):
+                await asyncio.wait((future,), timeout=LOOK_S)
+                self._search.check()
+            return await future
+        finally:
+            future.cancel()  # only this one: the batch's is nobody's to cancel
 
 
-class AsyncProducer:
+class AsyncProducer(Generic[K, V]):
     """A `Producer` for coroutines of one event loop.
 
     It is there once it is made, as a `Producer` is: sockets are bound, and the spool is opened,
@@ -77,11 +100,15 @@ class AsyncProducer:
         StorageError: The spool cannot be used, or another producer has it.
     """
 
-    def __init__(self, cluster: Cluster | str, **options: Unpack[ProducerOptions]) -> None:
+    def __init__(self, cluster: Cluster | str, **options: Unpack[ProducerOptions[K, V]]) -> None:
+        self._serializers = Serializers.given(
+            options.pop("key_serializer", None), options.pop("value_serializer", None)
+        )
         self._max_block_ms = options.pop("max_block_ms", MAX_BLOCK_MS)
         # It never waits for room: this here does, without keeping the loop from others.
         options["max_block_ms"] = min(0, self._max_block_ms)
-        self._producer = Producer(cluster, **options)
+        self._producer: Producer[Any, Any] = Producer(cluster, **options)
+        self._search = self._producer.search
         self._bell = Bell()
         self._producer.listen(self._bell.ring)
 
@@ -98,9 +125,9 @@ class AsyncProducer:
     async def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> PendingDelivery:
@@ -111,8 +138,8 @@ class AsyncProducer:
 
         Args:
             topic: 1 to 249 bytes, no NUL.
-            value: Content; None is a tombstone.
-            key: Routing key.
+            value: Content, or what the serializer makes content of; None is a tombstone.
+            key: Routing key, likewise.
             headers: Name and value pairs.
             timestamp_ms: Milliseconds since 1970; now, if it is not given.
 
@@ -122,21 +149,27 @@ class AsyncProducer:
 
         Raises:
             MisuseError: The record cannot be sent, or the producer is closed.
+            SerializationError: A serializer has failed.
             BufferFullError: The buffer stayed full for `max_block_ms`.
+            UnreachableError: It waited for room, and the cluster is not found.
         """
+        octets: Any = value
+        key_octets: Any = key
+        if self._serializers is not None:
+            key_octets, octets = self._serializers.octets(topic, key, value)
 
         def sent() -> Future[Delivery]:
             return self._producer.send(
-                topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms
+                topic, octets, key=key_octets, headers=headers, timestamp_ms=timestamp_ms
             )
 
         try:
-            return PendingDelivery(sent())
+            return self._pending(sent())
         except BufferFullError:
-            return PendingDelivery(await self._with_room(sent))
+            return self._pending(await self._with_room(sent))
 
     async def send_many(
-        self, topic: str, values: Sequence[bytes | None], *, timestamp_ms: int | None = None
+        self, topic: str, values: Sequence[V | None], *, timestamp_ms: int | None = None
     ) -> PendingDelivery | None:
         """Publish records that have only a value, at a fraction of the cost of `send` for each.
 
@@ -150,15 +183,20 @@ class AsyncProducer:
 
         Raises:
             MisuseError: A value cannot be sent, or the producer is closed; those before it are.
+            SerializationError: The serializer has failed at a value; none of them is sent.
             BufferFullError: No room came for `max_block_ms`; its `sent` says how many are sent.
+            UnreachableError: It waited for room, and the cluster is not found.
         """
+        octets: Sequence[Any] = values
+        if self._serializers is not None:
+            octets = self._serializers.octets_of_all(topic, values)
         start = 0
 
         def sent() -> list[Future[Delivery] | None]:
             nonlocal start
             try:
                 return [
-                    self._producer.send_many(topic, values, start=start, timestamp_ms=timestamp_ms)
+                    self._producer.send_many(topic, octets, start=start, timestamp_ms=timestamp_ms)
                 ]
             except BufferFullError as error:
                 if error.sent == start:
@@ -173,7 +211,7 @@ class AsyncProducer:
                 done = await self._with_room(sent)
             if done:
                 (future,) = done
-                return None if future is None else PendingDelivery(future)
+                return None if future is None else self._pending(future)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Wait until everything sent so far is stored.
@@ -184,6 +222,7 @@ class AsyncProducer:
         Raises:
             NotStoredError: The time was over first.
             HoleError: A store waits in vain for what this producer has no more.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         under_way = self._producer.seal()
         await self._stored(under_way, timeout)
@@ -218,7 +257,8 @@ class AsyncProducer:
         if self._producer.closed:
             return
         try:
-            await self._stored(self._producer.seal(), timeout)
+            with suppress(UnreachableError):  # what is not stored says more
+                await self._stored(self._producer.seal(), timeout)
         finally:
             # Its thread ends within moments, but not at once.
             leaving = asyncio.to_thread(self._producer.leave, timeout)
@@ -237,13 +277,20 @@ class AsyncProducer:
     ) -> None:
         await self.close()
 
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        return f"Async{self._producer!r}"
+
+    def _pending(self, future: Future[Delivery]) -> PendingDelivery:
+        return PendingDelivery(future, self._search)
+
     async def _stored(self, under_way: Sequence[Future[Delivery]], timeout: float | None) -> None:
         """Wait until these are done; who asks them hears what of."""
 
         def done() -> bool | None:
             return all(future.done() for future in under_way) or None
 
-        await self._bell.until(done, timeout)
+        await self._bell.until(done, timeout, self._search)
 
     async def _with_room(self, sent: Callable[[], T]) -> T:
         """Send as soon as there is room.
@@ -261,7 +308,7 @@ class AsyncProducer:
                 full = error
                 return None
 
-        found = await self._bell.until(tried, self._max_block_ms / 1_000)
+        found = await self._bell.until(tried, self._max_block_ms / 1_000, self._search)
         if found is None:
             assert full is not None
             error = self._producer.full(self._max_block_ms)

@@ -3,35 +3,44 @@
 from __future__ import annotations
 
 import math
-import queue
+from collections import deque
 from concurrent.futures import wait
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Generic
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
 from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
-from dafka.model import Partition, Record, checked_topic
+from dafka.model import K, Partition, Record, V, checked_topic, short_repr
+from dafka.node.consumer_role import ConsumerRole
+from dafka.node.frames import Gathering
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
+from dafka.node.received import ReceivedBatch
+from dafka.node.search import Search
 from dafka.process.unreadable import pass_over
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver
-from dafka.protocol.events import Consumed, Event, TurnEnded
-from dafka.records.batch import records_of, values_of
+from dafka.protocol.events import Consumed
+from dafka.records.batch import records_of
+from dafka.records.serialization import Deserializers
 from dafka.transport.mesh import Mesh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import TracebackType
     from typing import Never, Self
 
+    from dafka.arrow.frames import ArrowTable, PandasFrame, PolarsFrame
     from dafka.groups.events import GroupEvent, Handed
     from dafka.model import Batch
+    from dafka.node.frames import FrameKind
     from dafka.node.group import Committing
     from dafka.node.turn import Role
     from dafka.query.client import StoreClient
-    from dafka.transport.sockets import Pollable
+    from dafka.records.serialization import Deserializer
 
 _CHECK_S = 1.0
 """How often a waiting iteration looks whether the node still lives."""
@@ -45,42 +54,13 @@ LEAVE_S = 5.0
 ISOLATIONS = ("published", "stored")
 
 
-class ReceivedBatch:
-    """Consecutive records of one partition, not taken apart yet.
-
-    Attributes:
-        topic: Its topic.
-        address: Its producer; with the topic this names the partition.
-        sequence: Sequence of the first record.
-        count: How many records.
-    """
-
-    __slots__ = ("_batch", "address", "count", "sequence", "topic")
-
-    def __init__(self, batch: Batch, start: int) -> None:
-        self._batch = batch
-        self.topic, self.address = batch.partition
-        self.sequence = max(start, batch.sequence)
-        self.count = batch.end - self.sequence
-
-    def values(self) -> list[bytes | None]:
-        """The records' values, in order: the cheapest way to them.
-
-        Fewer than `count` where records cannot be read: those are logged and counted.
-        """
-        return values_of(self._batch, self.sequence, pass_over)
-
-    def __iter__(self) -> Iterator[Record]:
-        """Iterate over the records, as `values` does."""
-        return records_of(self._batch, self.sequence, pass_over)
-
-
-class Consumer:
+class Consumer(Generic[K, V]):
     """Receives every record of its topics, each partition in order.
 
     Records that nobody can read, though their batch is whole, are passed over: they are logged, and
     counted (`dafka_unreadable_records_total`). Iterating waits for more, unless there is a
-    `timeout`; `poll` returns after a while. Not safe for use from several threads at once.
+    `timeout`; `poll` returns after a while. An error of a deserializer ends an iteration, and the
+    next one begins behind that record. Not safe for use from several threads at once.
 
     Args:
         cluster: Which, or its tower, `tcp://host:port`.
@@ -103,6 +83,10 @@ class Consumer:
             gives to another member.
         buffer_bytes_max: Bytes received ahead of the application.
         timeout: Seconds without a record after which iterating ends; None is never.
+        key_deserializer: Makes something of each key's octets; without it they stay octets.
+        value_deserializer: Makes something of each value's. A key or value of None is left alone.
+        connect_timeout: Seconds after which waiting is an error if no other node of the cluster has
+            been found; None is never, and a `ConnectionWarning` says so after two.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -122,23 +106,18 @@ class Consumer:
         max_hold_ms: int = 300_000,
         buffer_bytes_max: int = 32 * 1024 * 1024,
         timeout: float | None = None,
+        key_deserializer: Deserializer[K] | None = None,
+        value_deserializer: Deserializer[V] | None = None,
+        connect_timeout: float | None = None,
     ) -> None:
-        names = tuple(map(checked_topic, (topics,) if isinstance(topics, str) else topics))
-        if not names:
-            raise MisuseError("at least one topic is needed")
-        if len(names) > HELLO_TOPICS_MAX:
-            raise MisuseError(
-                f"{len(names):,} topics are too many for one consumer, which takes "
-                f"{HELLO_TOPICS_MAX:,}: have several"
-            )
-        if start not in (Start.EARLIEST.value, Start.LATEST.value):
-            raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
-        if isolation not in ISOLATIONS:
-            raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
-        if timeout is not None and timeout < 0:
-            raise MisuseError(f"timeout must not be negative: {timeout}")
+        names = _checked_topics(topics)
+        _check_reading(start, isolation, timeout)
         self.timeout = timeout
+        self._topics = names
+        self._deserializers = Deserializers.given(key_deserializer, value_deserializer)
         cluster = cluster_of(cluster)
+        self.search = Search(cluster, lambda: self.towers_away, self._others, connect_timeout)
+        """Whether the cluster has been found."""
         self.address = cluster.new_address()
         options = None
         if group is not None:
@@ -153,9 +132,11 @@ class Consumer:
             committed=isolation == "stored",
             buffer_bytes_max=buffer_bytes_max,
         )
-        self._records: Iterator[Record] = iter(())
+        self._records: Iterator[Any] = iter(())
         self._current: Deliver | Handed | None = None
         """The batch being iterated."""
+        self._again: deque[Deliver] = deque()
+        """Batches that were taken back."""
         self._read = 0
         """Bytes of what was read, until their room is given back."""
         self._give_back_at = buffer_bytes_max // _GIVE_BACK_PARTS
@@ -180,46 +161,64 @@ class Consumer:
             self._group.attach(node.post)
         self._node.start()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[Record[K, V]]:
         while True:
+            records = self._records
+            if self._deserializers is not None:
+                records = map(self._deserializers.deserialized, records)
             # Not `yield from`: who leaves the loop would close the batch, and lose the rest of it.
-            for record in self._records:  # noqa: UP028
+            for record in records:  # noqa: UP028
                 yield record
             if not self._next_batch_in_time():
                 return
             self._open_batch()
 
-    def batches(self) -> Iterator[ReceivedBatch]:
+    def batches(self) -> Iterator[ReceivedBatch[K, V]]:
         """Iterate over whole batches instead of records: for those who need few of the fields.
 
         Begins with what is left of the batch whose records were being iterated, if one was.
         """
         while True:
-            batch = self._batch_begun()
+            batch = self._batch_begun(None)
             if batch is None and self._next_batch_in_time(whole=True):
                 batch = self._batch_taken_up()
             if batch is None:
                 return
             yield batch
 
-    def poll_batch(self, timeout: float) -> ReceivedBatch | None:
+    def poll_batch(
+        self, timeout: float, records_max: int | None = None
+    ) -> ReceivedBatch[K, V] | None:
         """Return the next batch, as `batches` does, or None if there is none in `timeout` seconds.
 
+        Args:
+            timeout: Seconds.
+            records_max: Of a larger batch only so many records; the others come next.
+
         Raises:
-            MisuseError, NodeFailedError, RebalancedError: As `poll`.
+            MisuseError, NodeFailedError, RebalancedError, UnreachableError: As `poll`.
         """
-        batch = self._batch_begun()
-        if batch is None and self._next_batch(timeout, whole=True):
-            batch = self._batch_taken_up()
+        if records_max is not None and records_max < 1:
+            raise MisuseError(f"records_max must be 1 or more: {records_max}")
+        batch = self._batch_begun(records_max)
+        while batch is None and self._next_batch(timeout):
+            whole = self._batch_taken_up()
+            if records_max is None or whole.count <= records_max:
+                self._hold_rest()
+                return whole
+            self._open_batch()
+            batch = self._batch_begun(records_max)
         return batch
 
-    def poll(self, timeout: float) -> Record | None:
+    def poll(self, timeout: float) -> Record[K, V] | None:
         """Return the next record, or None if there is none within `timeout` seconds.
 
         Raises:
             MisuseError: The consumer is closed, and everything it had received is read.
             NodeFailedError: The consumer's thread has ended.
             RebalancedError: In a group: this consumer held records for too long, and is out of it.
+            DeserializationError: A deserializer has failed; what follows the record comes next.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         record = self.next_at_hand()
         while record is None and self._next_batch(timeout):
@@ -227,9 +226,87 @@ class Consumer:
             record = self.next_at_hand()
         return record
 
-    def next_at_hand(self) -> Record | None:
+    def to_arrow(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> ArrowTable:
+        """Return the next records as a table of pyarrow; `dafka.arrow.frames` has its columns.
+
+        Keys and values are as they are stored: no deserializer is asked.
+
+        Args:
+            max_records: How many at most; 1,000,000 if it is not said, and 1 GiB of them. The
+                others come next.
+            timeout: Seconds without a record after which there are enough; the consumer's own if
+                it is not said.
+
+        Raises:
+            MissingPackageError: What makes such a table is not installed.
+            MisuseError: It is not said when there are enough, or it is in a group that commits by
+                itself.
+            NodeFailedError, RebalancedError, UnreachableError: As `poll`.
+        """
+        return self._frame("arrow", max_records, timeout)
+
+    def to_pandas(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PandasFrame:
+        """Return the same as a data frame of pandas; see `to_arrow`."""
+        return self._frame("pandas", max_records, timeout)
+
+    def to_polars(
+        self, *, max_records: int | None = None, timeout: float | None = None
+    ) -> PolarsFrame:
+        """Return the same as a data frame of polars; see `to_arrow`."""
+        return self._frame("polars", max_records, timeout)
+
+    def _frame(self, kind: FrameKind, max_records: int | None, timeout: float | None) -> Any:  # noqa: ANN401
+        gathering = self.gathering(kind, max_records, timeout)
+        try:
+            while gathering.left:
+                gathering.add(self.poll_batch(gathering.timeout, gathering.left))
+            return gathering.made()
+        except BaseException:
+            self.take_back(gathering.received)
+            raise
+
+    def gathering(
+        self, kind: FrameKind, max_records: int | None, timeout: float | None
+    ) -> Gathering[K, V]:
+        """Begin a frame, as `to_arrow` does.
+
+        Raises:
+            MissingPackageError, MisuseError: As that.
+        """
+        if self._group is not None and self._group.commits_by_itself:
+            raise MisuseError(
+                f"to_{kind} of a group that commits by itself would commit records before they are "
+                "returned: give auto_commit_ms=None, and commit behind each frame"
+            )
+        return Gathering(kind, max_records, self.timeout if timeout is None else timeout)
+
+    def take_back(self, received: Sequence[ReceivedBatch[K, V]]) -> None:
+        """Hand these over again before all others: the application has not got them.
+
+        Args:
+            received: What was polled last, in its order.
+        """
+        if not received:
+            return
+        self._records = iter(())
+        if self._group is None:
+            again = [Deliver(one.batch, one.sequence) for one in received]
+            self._again.extendleft(reversed(again))
+            return
+        for one in reversed(received):
+            with suppress(MisuseError):  # another member's by now, who gets it
+                self._group.seek(Partition(one.topic, one.address), one.sequence)
+
+    def next_at_hand(self) -> Record[K, V] | None:
         """Return the next record of the batch that was taken up last; None behind its last one."""
-        return next(self._records, None)
+        record: Record[Any, Any] | None = next(self._records, None)
+        if record is None or self._deserializers is None:
+            return record
+        return self._deserializers.deserialized(record)
 
     @property
     def towers_away(self) -> frozenset[str]:
@@ -371,6 +448,22 @@ class Consumer:
         finally:
             self._node.stop()
 
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        shown = [repr(self.search.cluster.called), f"topics={short_repr([*self._topics])}"]
+        if self._group is not None:
+            shown.append(f"group={self._group.group!r}, lag={self._group.lag}")
+        elif self._current is not None:
+            topic, address = self._current.batch.partition
+            shown.append(f"at={topic}/{address[:8]}…/{self._current.batch.sequence}")
+        failed = self._node.failure is not None
+        shown.append(self.search.state(closed=self._closed, failed=failed))
+        return f"Consumer({', '.join(shown)})"
+
+    def _others(self) -> int:
+        """How many other nodes it has found; a group's member has one of its own beside it."""
+        return self._node.peers(None) - (self._group is not None)
+
     def _grouped(self) -> GroupRole:
         if self._group is None:
             raise MisuseError("consumer is in no group: give it one, and the stores")
@@ -388,39 +481,45 @@ class Consumer:
         if self._read > self._give_back_at:
             self._node.post(None, Consumed(self._read))
             self._read = 0
-        delivered = self._role.next(timeout, whole=whole)
-        if delivered is None:
+        if self._again:
+            self._current = self._again.popleft()
+            return True
+        taken: Callable[[float], Deliver | Handed | None] = partial(self._role.next, whole=whole)
+        while (delivered := self.search.wait(taken, min(timeout, _CHECK_S))) is None:
             self._node.check()
             if self._closed:
                 raise MisuseError("consumer is closed")
-            return False
+            timeout -= _CHECK_S
+            if timeout <= 0:
+                return False
         self._current = delivered
         self._read += len(delivered.batch.content)
         return True
 
     def _next_batch_in_time(self, *, whole: bool = False) -> bool:
         """Take up the next batch; False if none has come for `timeout`."""
-        left_s = math.inf if self.timeout is None else self.timeout
-        while not self._next_batch(min(left_s, _CHECK_S), whole=whole):
-            left_s -= _CHECK_S
-            if left_s <= 0:
-                return False
-        return True
+        return self._next_batch(math.inf if self.timeout is None else self.timeout, whole=whole)
 
-    def _batch_taken_up(self) -> ReceivedBatch:
+    def _batch_taken_up(self) -> ReceivedBatch[K, V]:
         assert self._current is not None
-        return ReceivedBatch(self._current.batch, self._current.start)
+        batch = self._current.batch
+        return ReceivedBatch(batch, self._current.start, batch.end, self._deserializers)
 
-    def _batch_begun(self) -> ReceivedBatch | None:
-        """What is left of the batch whose records are being iterated, if anything is."""
+    def _batch_begun(self, records_max: int | None) -> ReceivedBatch[K, V] | None:
+        """What is left of the batch whose records are being iterated, or the first of that."""
         begun = next(self._records, None)
-        self._records = iter(())
         if begun is None:
             return None
-        if self._group is not None:
-            self._group.hand.hold_rest()
         assert self._current is not None
-        return ReceivedBatch(self._current.batch, begun.sequence)
+        batch = self._current.batch
+        end = batch.end
+        if records_max is not None and end - begun.sequence > records_max:
+            (last,) = deque(islice(self._records, records_max - 1), maxlen=1) or (begun,)
+            end = last.sequence + 1
+        else:
+            self._records = iter(())
+            self._hold_rest()
+        return ReceivedBatch(batch, begun.sequence, end, self._deserializers)
 
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
@@ -431,8 +530,33 @@ class Consumer:
 
     def _pass_over(self, batch: Batch, sequence: int) -> None:
         pass_over(batch, sequence)
+        self._hold_rest()  # so that the position goes behind them
+
+    def _hold_rest(self) -> None:
+        """All that is left of the batch is handed over at once."""
         if self._group is not None:
-            self._group.hand.hold_rest()  # so that the position goes behind them
+            self._group.hand.hold_rest()
+
+
+def _checked_topics(topics: str | Sequence[str]) -> tuple[str, ...]:
+    names = (topics,) if isinstance(topics, str) else tuple(topics)
+    if not names:
+        raise MisuseError("at least one topic is needed")
+    if len(names) > HELLO_TOPICS_MAX:
+        raise MisuseError(
+            f"{len(names):,} topics are too many for one consumer, which takes "
+            f"{HELLO_TOPICS_MAX:,}: have several"
+        )
+    return tuple(checked_topic(name) for name in names)
+
+
+def _check_reading(start: str, isolation: str, timeout: float | None) -> None:
+    if start not in (Start.EARLIEST.value, Start.LATEST.value):
+        raise MisuseError(f'start must be "earliest" or "latest", got {start!r}')
+    if isolation not in ISOLATIONS:
+        raise MisuseError(f'isolation must be "published" or "stored", got {isolation!r}')
+    if timeout is not None and timeout < 0:
+        raise MisuseError(f"timeout must not be negative: {timeout}")
 
 
 def listened(topics: tuple[str, ...], cluster: Cluster) -> tuple[str, ...]:
@@ -449,46 +573,3 @@ def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, in
         if sequence < 0:
             raise MisuseError(f"position of {partition} must not be negative: {sequence}")
     return {Partition(*key): value for key, value in positions.items()}
-
-
-class ConsumerRole:
-    """A consumer's machine in its node."""
-
-    name = "consumer"
-
-    def __init__(self, machine: ConsumerMachine) -> None:
-        self.machine = machine
-        self.told: Callable[[], None] = lambda: None
-        """Called when something was delivered, or the node ends."""
-        self._delivered: queue.SimpleQueue[Deliver] = queue.SimpleQueue()
-
-    def next(self, timeout: float, *, whole: bool) -> Deliver | None:
-        """The next batch, None if there is none in time."""
-        try:
-            return self._delivered.get(timeout=timeout)
-        except queue.Empty:
-            return None
-
-    def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
-        """Pass an event to the machine."""
-        if isinstance(event, TurnEnded):
-            return ()
-        return [(side, effect) for effect in self.machine.handle(event, now_ms)]
-
-    def wakeup_ms(self) -> int | None:
-        """When the machine wants to be woken."""
-        return self.machine.wakeup_ms()
-
-    def perform(self, _side: None, effect: object) -> None:
-        """Hand batches to the application."""
-        if isinstance(effect, Deliver):
-            self._delivered.put(effect)
-            self.told()
-
-    def pollable(self) -> Mapping[Pollable, Callable[[], Iterable[tuple[None, Event]]]]:
-        """No sockets of its own."""
-        return {}
-
-    def close(self) -> None:
-        """Nothing is held outside this object."""
-        self.told()

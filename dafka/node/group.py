@@ -250,6 +250,12 @@ class GroupRole:
         self._clock = clock
         self._lease_ms: int | None = None
         """Until when records may be handed over; set by the node, read by the application."""
+        self.group = options.group
+        """Its name."""
+        self.commits_by_itself = options.auto_commit_ms is not None
+        """Whether it commits what is processed without being told."""
+        self.lag = 0
+        """Records that are there and not taken yet, of this member's partitions; of lately."""
         self._lag = metrics.GROUP_LAG.labels(options.group, consumer.address)
         self._lag_due_ms = self._wall_due_ms = 0
 
@@ -265,7 +271,8 @@ class GroupRole:
             # Not when it is asked for: that is another thread, and partitions come and go here.
             if now_ms >= self._lag_due_ms:
                 self._lag_due_ms = now_ms + _LAG_INTERVAL_MS
-                self._lag.set(self.machine.lag)
+                self.lag = self.machine.lag
+                self._lag.set(self.lag)
             if now_ms < self._wall_due_ms:
                 return ()
             self._wall_due_ms = now_ms + _WALL_INTERVAL_MS

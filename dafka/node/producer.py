@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, Any, Generic
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import (
@@ -14,9 +15,10 @@ from dafka.errors import (
     BufferFullError,
     HoleError,
     MisuseError,
+    UnreachableError,
 )
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Partition, checked_topic
+from dafka.model import K, Partition, V, checked_topic
 from dafka.node.batching import UNUSABLE, OpenBatch, OpenBatches, check_size, check_time
 from dafka.node.delivery import (
     Deliveries,
@@ -29,11 +31,13 @@ from dafka.node.delivery import (
 )
 from dafka.node.loop import Node
 from dafka.node.producer_role import ProducerRole
+from dafka.node.search import Search
 from dafka.process.clock import wall_ns
 from dafka.protocol.events import Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES
+from dafka.records.serialization import Serializers
 from dafka.storage.lmdb_spool import LmdbSpool
 from dafka.transport.mesh import Mesh
 
@@ -46,12 +50,13 @@ if TYPE_CHECKING:
     from dafka.model import Batch
     from dafka.node.turn import Role
     from dafka.protocol.effects import Disputed, HoleFound, Stored
+    from dafka.records.serialization import Serializer
 
 
 log = logging.getLogger(__name__)
 
 
-class Producer:
+class Producer(Generic[K, V]):
     """Publishes records to one cluster.
 
     Records of one topic form one partition, in the order they are sent. They are collected into
@@ -74,6 +79,10 @@ class Producer:
             headers; or "classic", both. Without it, what is declared of the cluster.
         compression: "none", "gzip", "snappy", "lz4" or "zstd", of each batch: from a producer to
             the disk of every store, on every cluster, until somebody reads the records.
+        key_serializer: Makes octets of each key; without it keys are octets.
+        value_serializer: Makes octets of each value. A key or value of None is left alone.
+        connect_timeout: Seconds after which waiting is an error if no other node of the cluster has
+            been found; None is never, and a `ConnectionWarning` says so after two.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -92,15 +101,21 @@ class Producer:
         spool: str | os.PathLike[str] | None = None,
         content: str | None = None,
         compression: str = "none",
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        connect_timeout: float | None = None,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
-        self._codec = Codec.named(compression)
-        if content == "raw" and self._codec is not Codec.NONE:
-            raise MisuseError(f"raw content has no batches that {compression} could compress")
+        self._codec = _checked_codec(compression, content)
         cluster = cluster_of(cluster)
+        self._serializers = Serializers.given(key_serializer, value_serializer)
+        self.search = Search(
+            cluster, lambda: self._node.towers_away, lambda: self._node.peers(None), connect_timeout
+        )
+        """Whether the cluster has been found."""
         self._batch_bytes_max = batch_bytes_max
         self._buffer_bytes_max = buffer_bytes_max
         self._max_block_ms = max_block_ms
@@ -140,16 +155,14 @@ class Producer:
             min_acks=min_acks, spooled=spool is not None, foreign=mesh.foreign
         )
         machine = ProducerMachine(self.address, settings, ends, kept)
-        role: Role[None, Never] = ProducerRole(self, machine, linger_ms, kept_in)
-        self._node = Node(role, self.address, {None: mesh})
-        self._node.start()
+        self._node = _started(ProducerRole(self, machine, linger_ms, kept_in), self.address, mesh)
 
     def send(
         self,
         topic: str,
-        value: bytes | None,
+        value: V | None,
         *,
-        key: bytes | None = None,
+        key: K | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp_ms: int | None = None,
     ) -> Future[Delivery]:
@@ -157,8 +170,8 @@ class Producer:
 
         Args:
             topic: 1 to 249 bytes, no NUL.
-            value: Content; None is a tombstone.
-            key: Routing key.
+            value: Content, or what the serializer makes content of; None is a tombstone.
+            key: Routing key, likewise.
             headers: Name and value pairs.
             timestamp_ms: Milliseconds since 1970; now, if it is not given.
 
@@ -168,23 +181,29 @@ class Producer:
 
         Raises:
             MisuseError: The record cannot be sent, or the producer is closed.
+            SerializationError: A serializer has failed.
             BufferFullError: The buffer stayed full for `max_block_ms`.
+            UnreachableError: It waited for room, and the cluster is not found.
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ns() // 1_000_000
         else:
             check_time(topic, timestamp_ms)
+        octets: Any = value
+        key_octets: Any = key
+        if self._serializers is not None:
+            key_octets, octets = self._serializers.octets(topic, key, value)
         with self._lock:
             batch = self._open.get(topic)
             try:
                 if batch is not None:
-                    if batch.builder.append(timestamp_ms, key, value, headers):
+                    if batch.builder.append(timestamp_ms, key_octets, octets, headers):
                         return batch.future
                     self._seal(topic)
                 # A batch that has records refuses what does not fit; an empty one takes anything.
-                check_size(topic, key, value, headers)
+                check_size(topic, key_octets, octets, headers)
                 batch = self._begin(topic)
-                while not batch.builder.append(timestamp_ms, key, value, headers):
+                while not batch.builder.append(timestamp_ms, key_octets, octets, headers):
                     # Another thread has filled it while this one waited for room.
                     self._seal(topic)
                     batch = self._begin(topic)
@@ -197,7 +216,7 @@ class Producer:
     def send_many(
         self,
         topic: str,
-        values: Sequence[bytes | None],
+        values: Sequence[V | None],
         *,
         start: int = 0,
         timestamp_ms: int | None = None,
@@ -216,32 +235,37 @@ class Producer:
 
         Raises:
             MisuseError: A value cannot be sent, or the producer is closed; those before it are.
+            SerializationError: The serializer has failed at a value; none of them is sent.
             BufferFullError: The buffer stayed full for `max_block_ms`; its `sent` says where to go
                 on, as some may have been sent.
+            UnreachableError: It waited for room, and the cluster is not found.
         """
         if timestamp_ms is None:
             timestamp_ms = wall_ns() // 1_000_000
         else:
             check_time(topic, timestamp_ms)
+        octets: Sequence[Any] = values
+        if self._serializers is not None:
+            octets = self._serializers.octets_of_all(topic, values)
         future: Future[Delivery] | None = None
         sent = start
         with self._lock:
-            while sent < len(values):
+            while sent < len(octets):
                 batch = self._open.get(topic)
                 if batch is None:
-                    check_size(topic, None, values[sent], ())
+                    check_size(topic, None, octets[sent], ())
                     try:
                         batch = self._begin(topic)
                     except BufferFullError as error:
                         error.sent = sent
                         raise
                 try:
-                    added = batch.builder.extend(timestamp_ms, values, sent)
+                    added = batch.builder.extend(timestamp_ms, octets, sent)
                 except UNUSABLE as error:
                     raise self._refusal(topic, error) from error
                 if added > sent:
                     sent, future = added, batch.future
-                if sent < len(values):
+                if sent < len(octets):
                     self._seal(topic)
         return future
 
@@ -254,9 +278,10 @@ class Producer:
         Raises:
             NotStoredError: The time was over first.
             HoleError: A store waits in vain for what this producer has no more.
+            UnreachableError: The cluster is not found within `connect_timeout`.
         """
         under_way = self.seal()
-        wait(under_way, timeout)
+        self._wait_for(under_way, timeout)
         self.check_stored(under_way, timeout)
 
     def seal(self) -> list[Future[Delivery]]:
@@ -353,7 +378,8 @@ class Producer:
         if self.closed:
             return
         try:
-            wait(self.seal(), timeout)
+            with suppress(UnreachableError):  # what is not stored says more
+                self._wait_for(self.seal(), timeout)
         finally:
             error = self.leave(timeout)
         if error is not None:
@@ -394,8 +420,10 @@ class Producer:
         """Open a batch, once there is room for it."""
         checked_topic(topic)
         self._check_open()
-        if self._buffered >= self._buffer_bytes_max and not self._changed.wait_for(
-            lambda: self._closed or self._buffered < self._buffer_bytes_max,
+        if self._buffered >= self._buffer_bytes_max and not self.search.wait(
+            lambda seconds: self._changed.wait_for(
+                lambda: self._closed or self._buffered < self._buffer_bytes_max, seconds
+            ),
             self._max_block_ms / 1_000,
         ):
             self._check()
@@ -424,6 +452,23 @@ class Producer:
         with self._lock:
             unstored = self._deliveries.unstored()
         return buffer_full(unstored, self._buffer_bytes_max, waited_ms, self._min_acks)
+
+    def __repr__(self) -> str:
+        """In a line, at once, whatever it is doing."""
+        search = self.search
+        state = search.state(closed=self._closed, failed=self._node.failure is not None)
+        return (
+            f"Producer({search.cluster.called!r}, address={self.address[:8]}…, "
+            f"topics={len(self._deliveries.ends)}, unstored_bytes={self._buffered}, {state})"
+        )
+
+    def _wait_for(self, under_way: Iterable[Future[Delivery]], timeout: float | None) -> None:
+        """Wait until all of these are done, or for so many seconds."""
+
+        def waited(seconds: float) -> bool:
+            return not wait(under_way, None if seconds == math.inf else seconds).not_done
+
+        self.search.wait(waited, math.inf if timeout is None else timeout)
 
     def _check(self) -> None:
         self._node.check()
@@ -520,3 +565,16 @@ class Producer:
         for partition, count, future in lost:
             future.set_exception(reason(partition, count))
         self._told()
+
+
+def _checked_codec(compression: str, content: str | None) -> Codec:
+    codec = Codec.named(compression)
+    if content == "raw" and codec is not Codec.NONE:
+        raise MisuseError(f"raw content has no batches that {compression} could compress")
+    return codec
+
+
+def _started(role: Role[None, Never], address: str, mesh: Mesh) -> Node[None, Never]:
+    node = Node(role, address, {None: mesh})
+    node.start()
+    return node

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import warnings
 from datetime import UTC, datetime
 from enum import Enum
 
-from dafka.errors import MisuseError
+from dafka.errors import ConnectionWarning, MisuseError
 
 _LEVELS = ("debug", "info", "warning", "error")
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -86,5 +87,7 @@ def set_up_logs(level: str, form: LineFormat = LineFormat.TEXT) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_FORMATTERS[form]())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    # A node's own line says the same.
+    warnings.simplefilter("ignore", ConnectionWarning)
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())

@@ -58,9 +58,10 @@ class ClusterClient:
         timeout_ms: How long one store may take for an answer; `ANSWER_TIMEOUT_MS` if not given.
         connect: Makes the connections.
         clock: What time it is.
+        connect_timeout: For how many seconds a store is waited for that has never answered.
 
     Raises:
-        MisuseError: The cluster names no store, or one by what is no endpoint.
+        MisuseError: The cluster names no store, or one by what is no endpoint; or a time is none.
     """
 
     def __init__(
@@ -69,7 +70,10 @@ class ClusterClient:
         timeout_ms: int | None = None,
         connect: ConnectClient = QueryClient,
         clock: Clock = CLOCK,
+        connect_timeout: float | None = None,
     ) -> None:
+        if connect_timeout is not None and not connect_timeout > 0:
+            raise MisuseError(f"connect_timeout must be more than 0 seconds: {connect_timeout}")
         if not cluster.stores:
             raise MisuseError(f"at least one store of cluster {cluster.name!r} is needed")
         self._cluster = cluster
@@ -78,6 +82,10 @@ class ClusterClient:
         self._clients: dict[str, StoreClient] = {}
         self._order = cluster.stores
         self._clock = clock
+        self._connect_ms = self._timeout_ms
+        if connect_timeout is not None:
+            self._connect_ms = min(self._timeout_ms, int(connect_timeout * 1_000))
+        self._answered: set[str] = set()
         self._silent: dict[str, int] = {}
         """Until when those are not waited for that have not answered where others have."""
 
@@ -187,8 +195,10 @@ class ClusterClient:
     def _ask(self, endpoint: str, ask: Callable[[StoreClient], T]) -> T:
         store = self.store(endpoint)
         silent = self._clock.now_ms() < self._silent.get(endpoint, 0)
-        store.timeout_ms = min(self._timeout_ms, IMPATIENT_MS) if silent else self._timeout_ms
+        timeout_ms = self._timeout_ms if endpoint in self._answered else self._connect_ms
+        store.timeout_ms = min(timeout_ms, IMPATIENT_MS) if silent else timeout_ms
         answer = ask(store)
+        self._answered.add(endpoint)
         self._silent.pop(endpoint, None)
         return answer
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import READ_BYTES_MAX, READ_SPANS_MAX
+from dafka.model import Range
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.listing import Listing
@@ -30,19 +31,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-
-class Range(NamedTuple):
-    """Records of one partition, from sequence `start` to below `end`."""
-
-    partition: Partition
-    start: int
-    end: int
-
-    @property
-    def records(self) -> int:
-        """How many that is."""
-        return self.end - self.start
 
 
 TaskRanges = tuple[Range, ...]

@@ -34,8 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dafka.errors import MisuseError
-from dafka.model import Partition
-from dafka.spark.planning import Range
+from dafka.model import Partition, Range
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

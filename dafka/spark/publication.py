@@ -12,10 +12,10 @@ from uuid import UUID, uuid4, uuid5
 
 from dafka.errors import DafkaError
 from dafka.groups.runs import STAGED
-from dafka.model import Partition, address_in, address_of
+from dafka.model import Partition, Range, address_in, address_of
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
-from dafka.spark.planning import DataLossError, Range, RangeReader
+from dafka.spark.planning import DataLossError, RangeReader
 from dafka.spark.rows import ahead
 from dafka.spark.staging import unwrapped
 from dafka.transport.request import QueryClient

@@ -28,11 +28,12 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from dafka.arrow.columns import shown
 from dafka.errors import MisuseError
 from dafka.limits import SPARK_FORGOTTEN_MAX
+from dafka.model import Range
 from dafka.process.clock import CLOCK
-from dafka.spark.columns import shown
-from dafka.spark.planning import Range, RangeReader, patiently
+from dafka.spark.planning import RangeReader, patiently
 from dafka.spark.progress import Progress
 
 if TYPE_CHECKING:

@@ -21,21 +21,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from dafka.errors import MisuseError, RecordError
+from dafka.arrow.columns import record_batches
+from dafka.errors import MisuseError
 from dafka.process.unreadable import pass_over
-from dafka.records.batch import cut, readable_part
+from dafka.records.batch import cut
 from dafka.records.envelope import FRESH, unpack
-from dafka.spark.columns import record_batch
-from dafka.spark.parsing import Page
 from dafka.spark.planning import DataLossError, RangeReader, dealt, dealt_whole
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Generator, Iterable, Iterator
 
-    from dafka.model import Batch
+    from dafka.model import Batch, Range
     from dafka.spark.options import SourceOptions
-    from dafka.spark.planning import Pieces, Range, TaskRanges
+    from dafka.spark.planning import Pieces, TaskRanges
 
 T = TypeVar("T")
 
@@ -126,7 +125,8 @@ class RecordRows:
     ) -> Iterator[pa.RecordBatch]:
         """See `RowReader`."""
         for pieces in ahead(_pieces(ranges, options, silent)):
-            yield from _tables(pieces, self.columns, fail_on_data_loss=options.fail_on_data_loss)
+            passed_over = _lost if options.fail_on_data_loss else pass_over
+            yield from record_batches(pieces, self.columns, passed_over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,44 +172,17 @@ def _pieces(
         yield from stores.pieces(ranges, fail_on_data_loss=options.fail_on_data_loss)
 
 
-def _tables(
-    pieces: Pieces, columns: Sequence[str], *, fail_on_data_loss: bool
-) -> Iterator[pa.RecordBatch]:
-    """Yield the records that are wanted of batches, in one table if nothing is wrong.
-
-    What nobody can read is lost, like what is gone.
+def _lost(batch: Batch, sequence: int) -> None:
+    """What nobody can read is lost, like what is gone.
 
     Raises:
-        DataLossError: Some cannot be read, and that is not to be passed over.
-        RecordError: A batch is damaged.
+        DataLossError: Always.
     """
-    batches = [batch for _, some in pieces for batch in some]
-    try:
-        table = record_batch(Page(batches), [one for one, some in pieces for _ in some], columns)
-    except RecordError as error:
-        if len(pieces) == 1 and error.reason != "batch records":
-            raise
-    else:
-        yield table
-        return
-    if len(pieces) > 1:  # of each by itself it is known what is wrong
-        for piece in pieces:
-            yield from _tables([piece], columns, fail_on_data_loss=fail_on_data_loss)
-        return
-    ((wanted, _),) = pieces
-    for batch in batches:
-        readable = readable_part(batch)
-        end = batch.sequence if readable is None else readable.end
-        if end < batch.end and fail_on_data_loss:
-            raise DataLossError(
-                f"sequences {end} to {batch.end - 1} of partition {batch.partition.address} of "
-                f"topic {batch.partition.topic!r} cannot be read by anybody, their producer made "
-                "them so; with the option failOnDataLoss=false they are passed over"
-            )
-        if end < batch.end:
-            pass_over(batch, end)
-        if readable is not None:
-            yield record_batch(Page([readable]), [wanted], columns)
+    raise DataLossError(
+        f"sequences {sequence} to {batch.end - 1} of partition {batch.partition.address} of "
+        f"topic {batch.partition.topic!r} cannot be read by anybody, their producer made "
+        "them so; with the option failOnDataLoss=false they are passed over"
+    )
 
 
 def _batch_table(batches: list[Batch]) -> pa.RecordBatch:

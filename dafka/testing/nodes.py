@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
 from dafka.errors import StorageError
 from dafka.model import Partition, replace
-from dafka.node.consumer import ConsumerRole
+from dafka.node.consumer_role import ConsumerRole
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole, StoreSettings
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start

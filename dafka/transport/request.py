@@ -40,6 +40,9 @@ log = logging.getLogger(__name__)
 
 _NUMBER_BYTES = 8
 
+SILENT_S = 2.0
+"""After so long it is said, once, that a server has not answered yet."""
+
 
 class Client(NamedTuple):
     """Who asked, and which of its questions it was.
@@ -207,6 +210,9 @@ class QueryClient:
         prove(self.socket, credentials)
         """To be polled; when it is readable, call `receive`."""
         self._asked = 0
+        self._asked_s = 0.0
+        self._known = False
+        """Whether it has answered, or was said to be silent."""
         try:
             sockets.connect(self.socket, endpoint)
         except zmq.ZMQError as error:
@@ -219,15 +225,16 @@ class QueryClient:
         Raises:
             QueryError: There is none in time.
         """
-        began = time.monotonic()
-        deadline = began + timeout_ms / 1_000
+        self._asked_s = time.monotonic()
+        deadline = self._asked_s + timeout_ms / 1_000
         reach_ms = timeout_ms if self._reach_ms is None else min(self._reach_ms, timeout_ms)
-        if not self._ready(zmq.POLLOUT, began + reach_ms / 1_000):
+        if not self._ready(zmq.POLLOUT, self._asked_s + reach_ms / 1_000):
             raise QueryError(f"cannot reach {self.endpoint} within {reach_ms} ms")
         number = self.send(question)
         while self._ready(zmq.POLLIN, deadline):
             received = self.receive()
             if received is not None and received[0] == number:
+                self._known = True
                 return received[1]
         raise QueryError(f"no answer from {self.endpoint} within {timeout_ms} ms")
 
@@ -273,5 +280,15 @@ class QueryClient:
         self.close()
 
     def _ready(self, event: int, deadline: float) -> bool:
+        said_s = self._asked_s + SILENT_S
+        if not self._known and said_s < deadline:
+            if self._within(event, said_s):
+                return True
+            self._known = True
+            text = "no answer from %s for %d s: it is waited for, %d s in all"
+            log.warning(text, self.endpoint, SILENT_S, deadline - self._asked_s)
+        return self._within(event, deadline)
+
+    def _within(self, event: int, deadline: float) -> bool:
         left_ms = max(0, round((deadline - time.monotonic()) * 1_000))
         return bool(self.socket.poll(left_ms, event))

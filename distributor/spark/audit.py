@@ -18,9 +18,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
+from dafka.arrow.columns import shown
 from dafka.errors import MisuseError
 from dafka.model import Partition
-from dafka.spark.columns import shown
 from distributor.errors import AuditError
 from distributor.spark.link_job import offsets_text, pattern_of
 from distributor.spark.paths import ways

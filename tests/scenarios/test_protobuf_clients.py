@@ -13,12 +13,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from dafka.process.web import WebServer, bind
 from dafka.schemas.protobuf_compiler import compiled, known
-from dafka.schemas.rest import application
-from dafka.schemas.schema_log import MemorySchemaLog
-from dafka.schemas.service import Service
-from dafka.schemas.worker import Judges
+from tests.support.served_registry import served_registry
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -44,13 +40,8 @@ TOPIC = SerializationContext("orders", MessageField.VALUE)
 @pytest.fixture
 def url(free_ports):
     """Where a registry is that judges in processes, as the real one does."""
-    listen = f"127.0.0.1:{free_ports(1)}"
-    bound, url = bind(listen, "the registry")
-    with Judges() as judges:
-        service = Service(MemorySchemaLog([], "A"), "one", judge=judges)
-        assert service.become_first_primary()
-        with WebServer(application(service), bound):
-            yield url
+    with served_registry(free_ports(1)) as url:
+        yield url
 
 
 @pytest.fixture

@@ -138,11 +138,13 @@ def test_a_command_without_its_extra_ends_with_what_to_install(command, tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("package", ["dafka.spark", "distributor.spark", "topology.picture"])
+@pytest.mark.parametrize(
+    "package", ["dafka.serializers", "dafka.spark", "distributor.spark", "topology.picture"]
+)
 def test_a_package_without_its_extra_raises_an_error_of_its_own(package):
     done = without_extras(
         "from topology import MissingExtraError\n"
-        f"try: import {package}\n"
+        f"try: import {package}; [getattr({package}, name) for name in {package}.__dir__()]\n"
         "except MissingExtraError as error: print(error.extras)"
     )
     assert done.stdout.startswith("('"), done.stderr
@@ -154,7 +156,8 @@ def test_a_client_a_store_and_a_link_need_no_extra():
         "import dafka, distributor, topology\n"
         "for package in (dafka, distributor, topology):\n"
         "    for name in package.__all__: getattr(package, name)\n"
-        "import distributor.cli.run, distributor.cli.up, dafka.cli.clients, dafka.cli.servers\n"
+        "import distributor.cli.run, distributor.cli.up, dafka.cli.servers\n"
+        "import dafka.cli.produce, dafka.cli.consume\n"
         "import dafka.cli.groups, dafka.cli.queries\n"
         "print('all')"
     )

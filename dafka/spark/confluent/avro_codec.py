@@ -13,32 +13,25 @@ import numpy as np
 import pyarrow as pa
 
 from dafka.errors import MisuseError, RecordError
+from dafka.serializers.framing import HEAD_BYTES, head_of
+from dafka.serializers.registry import UnknownSchemaError
 from dafka.spark.confluent import avro_values
 from dafka.spark.confluent.avro_reading import AvroOctets, UnevenError, reading
 from dafka.spark.confluent.avro_types import NoSuchValueError, aligned, arrow_of, plain, raw
 from dafka.spark.confluent.avro_values import ParsedSchema, schema_of
 from dafka.spark.confluent.avro_writing import joined, writing
-from dafka.spark.confluent.registry import UnknownSchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
+    from dafka.serializers.registry import RegisteredSchema
     from dafka.spark.confluent.avro_reading import Step
     from dafka.spark.confluent.avro_writing import Writing
-    from dafka.spark.confluent.registry import RegisteredSchema
-
-HEAD_BYTES = 5
-"""A zero, and the schema's id."""
 
 SCHEMAS_MAX = 1_000
 """Schemas that a process remembers how to read or write."""
-
-
-def head_of(id_: int) -> bytes:
-    """What stands before a value of a schema."""
-    return b"\0" + id_.to_bytes(4, "big")
 
 
 class _Resolved(NamedTuple):

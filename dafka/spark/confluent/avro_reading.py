@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from dafka.arrow.parsing import Spans, stretches, varints
 from dafka.spark.confluent.avro_types import (
     PRIMITIVE,
     TIMES,
@@ -25,7 +26,6 @@ from dafka.spark.confluent.avro_types import (
     arrow_of,
     given,
 )
-from dafka.spark.parsing import Spans, stretches, varints
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

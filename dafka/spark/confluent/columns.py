@@ -8,11 +8,12 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody writes it)
 from pyspark.sql.pandas.types import from_arrow_type
 
 from dafka.errors import MisuseError
-from dafka.spark.confluent.avro_codec import HEAD_BYTES, decoded, encoded, head_of
+from dafka.serializers.framing import HEAD_BYTES, head_of, written_with
+from dafka.serializers.registry import RegisteredSchema, SchemaRegistry
+from dafka.spark.confluent.avro_codec import decoded, encoded
 from dafka.spark.confluent.avro_types import arrow_of
 from dafka.spark.confluent.avro_values import schema_of
 from dafka.spark.confluent.json_types import spark_type
-from dafka.spark.confluent.registry import RegisteredSchema, SchemaRegistry
 
 MODES = ("FAILFAST", "PERMISSIVE")
 
@@ -75,7 +76,7 @@ def to_confluent_avro(
     """
     if schema is not None:
         schema_of(schema)  # before it is registered
-    found = _target(SchemaRegistry.at(registry), subject, schema, "AVRO")
+    found = written_with(SchemaRegistry.at(registry), subject, schema, "AVRO")
     schema_of(found.text, found.uses)
 
     def encode(values: pa.Array) -> pa.Array:
@@ -141,7 +142,7 @@ def to_confluent_json(
         MisuseError: There is no such schema, or the registry refuses it.
         QueryError: The registry does not answer.
     """
-    found = _target(SchemaRegistry.at(registry), subject, schema, "JSON")
+    found = written_with(SchemaRegistry.at(registry), subject, schema, "JSON")
     value = F.col(column) if isinstance(column, str) else column
     text = F.encode(F.to_json(value), "UTF-8")
     return F.when(value.isNotNull(), F.concat(F.lit(head_of(found.id)), text))
@@ -160,16 +161,4 @@ def _wanted(
         raise MisuseError("either a subject or a schema says what the column is like")
     if subject is None:
         return RegisteredSchema(0, language, schema or "", ())
-    found = registry.latest(subject)
-    if found.language != language:
-        raise MisuseError(f"subject {subject!r} is of {found.language}, not {language}")
-    return found
-
-
-def _target(
-    registry: SchemaRegistry, subject: str, schema: str | None, language: str
-) -> RegisteredSchema:
-    """What is written with: a schema that is registered from now on, or the latest there is."""
-    if schema is None:
-        return _wanted(registry, subject, None, language)
-    return registry.registered(subject, schema, language)
+    return written_with(registry, subject, None, language)

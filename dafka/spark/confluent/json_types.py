@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 from dafka.errors import MisuseError
 
 if TYPE_CHECKING:
-    from dafka.spark.confluent.registry import RegisteredSchema
+    from dafka.serializers.registry import RegisteredSchema
 
 _SCALARS: dict[str, DataType] = {
     "boolean": BooleanType(),

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from dafka.aio.bell import Bell
+from dafka.errors import UnreachableError
 
 
 def test_what_is_there_is_found_at_once():
@@ -89,3 +90,18 @@ def test_a_failed_look_is_the_callers():
 
     with pytest.raises(ValueError, match="no"):
         asyncio.run(Bell().until(failing, 1))
+
+
+def test_who_waits_for_what_needs_a_cluster_hears_that_there_is_none():
+    asked = []
+
+    class NothingFound:
+        found = False
+
+        def check(self):
+            asked.append(True)
+            if len(asked) == 3:
+                raise UnreachableError("nobody is there")
+
+    with pytest.raises(UnreachableError):
+        asyncio.run(Bell().until(lambda: None, None, NothingFound()))

@@ -8,10 +8,11 @@ import inspect
 import pytest
 
 from dafka.aio.consumer import AsyncConsumer, ConsumerOptions
-from dafka.errors import MisuseError
+from dafka.errors import ConnectionWarning, MisuseError, UnreachableError
 from dafka.node.consumer import Consumer
 from dafka.node.loop import NodeFailedError
 from dafka.query.client import StoreClient
+from dafka.records.serialization import DeserializationError
 from tests.support.small_cluster import send
 
 pytestmark = pytest.mark.net
@@ -249,3 +250,54 @@ class Late:
 
     def __getattr__(self, name):
         return getattr(self._clock, name)
+
+
+def test_who_reads_on_after_an_error_of_a_deserializer_gets_what_follows(stored, run):
+    producer = stored.producer(linger_ms=1_000)
+    for value in [b"0", b"one", b"2", b"3", b"4"]:
+        producer.send("orders", value)
+    producer.flush(60)
+
+    async def scenario():
+        async with consumed(stored, value_deserializer=int) as consumer:
+            with pytest.raises(DeserializationError, match="sequence 1 of topic 'orders'"):
+                [record async for record in consumer]
+            assert (await consumer.poll(60)).value == 2
+            assert (await consumer.poll_batch(60, 1)).values() == [3]
+            table = await consumer.to_arrow(max_records=1)
+            assert table["value"].to_pylist() == [b"4"]
+            assert len(await consumer.to_pandas(timeout=0.1)) == 0
+
+    run(scenario())
+
+
+def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error(run):
+    async def scenario():
+        place = "tcp://127.0.0.1:9"
+        async with AsyncConsumer(place, "orders", connect_timeout=3) as consumer:
+            with (
+                pytest.warns(ConnectionWarning, match=f"the tower at {place}"),
+                pytest.raises(UnreachableError, match="within 3 s"),
+            ):
+                async for _ in consumer:
+                    pass
+            shown = f"AsyncConsumer('{place}', topics=['orders'], not connected)"
+            assert repr(consumer) == shown
+
+    run(scenario())
+
+
+def test_a_frame_that_is_cancelled_at_any_turn_takes_no_record_with_it(stored, run, cancelled):
+    producer = stored.producer()
+    for number in range(5):
+        send(producer, 2 * number, 2 * number + 1)  # a batch each
+
+    async def scenario():
+        async with consumed(stored) as consumer:
+            assert (await consumer.poll(60)).value == b"0"
+            for turns in range(TURNS):
+                await cancelled(turns, consumer.to_arrow(max_records=1_000))
+            table = await consumer.to_arrow(max_records=9)
+            assert table["offset"].to_pylist() == list(range(1, 10))
+
+    run(scenario())

@@ -8,11 +8,20 @@ import inspect
 import pytest
 
 from dafka.aio.producer import MAX_BLOCK_MS, AsyncProducer, ProducerOptions
-from dafka.errors import BufferFullError, MisuseError, NotStoredError
+from dafka.errors import (
+    BufferFullError,
+    ConnectionWarning,
+    MisuseError,
+    NotStoredError,
+    SerializationError,
+    UnreachableError,
+)
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 
 pytestmark = pytest.mark.net
+
+NOBODY = "tcp://127.0.0.1:9"
 
 TURNS = 40
 """More than anything here takes while nobody answers."""
@@ -215,3 +224,60 @@ def test_a_failed_node_ends_what_waits_for_it(cluster, run):
 def test_a_setting_that_makes_no_sense_is_refused():
     with pytest.raises(MisuseError, match="max_block_ms"):
         AsyncProducer("tcp://127.0.0.1:9", max_block_ms=-1)
+
+
+def test_what_serializers_make_of_keys_and_values_is_sent(stored, take, run):
+    asked = []
+
+    def as_octets(value):
+        asked.append(value)
+        return b"%d" % value
+
+    async def scenario():
+        # A small buffer: who waits for room has nothing serialized twice.
+        settings = {"buffer_bytes_max": 1, "batch_bytes_max": 1}
+        async with produced(
+            stored, key_serializer=str.encode, value_serializer=as_octets, **settings
+        ) as producer:
+            await producer.send("orders", 1, key="k")
+            await producer.send_many("orders", [2, None, 3])
+            with pytest.raises(SerializationError):
+                await producer.send("orders", "four")
+            await producer.flush(60)
+
+    run(scenario())
+    records = take(stored.consumer("orders"), 4)
+    assert [record.value for record in records] == [b"1", b"2", None, b"3"]
+    assert [record.key for record in records] == [b"k", None, None, None]
+    assert asked == [1, 2, 3, "four"]
+
+
+async def flushed(producer, pending):
+    await producer.flush()
+
+
+async def sent(producer, pending):
+    await producer.send("orders", b"1")
+
+
+async def delivered(producer, pending):
+    await pending
+
+
+@pytest.mark.parametrize("wait", [flushed, sent, delivered])
+def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error(run, wait):
+    async def scenario():
+        producer = AsyncProducer(
+            NOBODY, connect_timeout=3, batch_bytes_max=1, buffer_bytes_max=1, linger_ms=0
+        )
+        pending = await producer.send("orders", b"0")
+        with (
+            pytest.warns(ConnectionWarning, match=f"the tower at {NOBODY}"),
+            pytest.raises(UnreachableError, match="within 3 s"),
+        ):
+            await wait(producer, pending)
+        assert repr(producer).startswith(f"AsyncProducer('{NOBODY}', address=")
+        with pytest.raises(NotStoredError):
+            await producer.close()
+
+    run(scenario())

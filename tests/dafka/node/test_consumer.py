@@ -1,18 +1,20 @@
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from itertools import count, islice
 
 import pytest
 
 from dafka.cluster import Cluster
-from dafka.errors import MisuseError
+from dafka.errors import ConnectionWarning, MisuseError, UnreachableError
 from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
 from dafka.model import Partition
 from dafka.node.consumer import Consumer, listened
 from dafka.node.loop import NodeFailedError
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
+from dafka.records.serialization import DeserializationError
 from dafka.transport.access import Access
 from dafka.transport.keys import Credentials, new_keys
 from tests.support.batches import make_batch, unreadable_from
@@ -327,3 +329,170 @@ def test_without_a_store_nothing_is_stored(cluster, until):
 def test_another_isolation_is_refused():
     with pytest.raises(MisuseError, match="published"):
         Consumer(NOBODY, "orders", isolation="read_committed")
+
+
+def as_values(consumer):
+    """Numbers, or what could not be read as one."""
+    while True:
+        try:
+            for record in consumer:
+                yield record.value
+        except DeserializationError as error:
+            yield error.record.value
+        else:
+            return
+
+
+def polled_values(consumer):
+    while True:
+        try:
+            record = consumer.poll(3)
+        except DeserializationError as error:
+            yield error.record.value
+            continue
+        if record is None:
+            return
+        yield record.value
+
+
+def send_mixed(cluster):
+    producer = cluster.producer(linger_ms=1_000)
+    for value in [b"0", b"one", b"2", None, b"3"]:
+        producer.send("orders", value, key=b"k")
+    producer.flush(60)
+
+
+@pytest.mark.parametrize("read", [as_values, polled_values])
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_who_reads_on_after_an_error_of_a_deserializer_gets_what_follows(stored, read, group):
+    send_mixed(stored)
+    settings = {"group": group, "stores": stored.query, "session_timeout_ms": 2_000}
+    consumer = stored.consumer(
+        "orders", value_deserializer=int, timeout=3, **(settings if group else {})
+    )
+    assert list(read(consumer)) == [0, b"one", 2, None, 3]
+
+
+def test_who_is_thrown_out_by_a_deserializer_gets_the_record_again(stored):
+    send_mixed(stored)
+    settings = {"group": "billing", "stores": stored.query, "session_timeout_ms": 2_000}
+    with (
+        pytest.raises(DeserializationError),
+        stored.consumer("orders", value_deserializer=int, **settings) as consumer,
+    ):
+        for _ in consumer:
+            pass
+    with stored.consumer("orders", **settings) as consumer:
+        assert consumer.poll(60).value == b"one"
+
+
+def test_batches_have_what_deserializers_make_of_them(stored):
+    send(stored.producer(linger_ms=1_000), "orders", range(3))
+    with stored.consumer("orders", value_deserializer=int) as consumer:
+        assert consumer.poll(60).value == 0
+        batch = consumer.poll_batch(60)
+        assert batch.values() == [1, 2]
+
+
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_of_a_large_batch_only_so_many_records_are_taken(stored, group):
+    send(stored.producer(linger_ms=1_000), "orders", range(10))
+    settings = {"group": group, "stores": stored.query, "session_timeout_ms": 2_000}
+    with stored.consumer("orders", **(settings if group else {})) as consumer:
+        assert consumer.poll_batch(60, 3).values() == [b"0", b"1", b"2"]
+        if group:
+            assert [*consumer.positions().values()] == [3]
+        assert consumer.poll(60).value == b"3"
+        assert consumer.poll_batch(60, 2).values() == [b"4", b"5"]
+        assert consumer.poll_batch(60, 100).values() == [b"6", b"7", b"8", b"9"]
+        with pytest.raises(MisuseError, match="records_max must be 1 or more: 0"):
+            consumer.poll_batch(1, 0)
+        if group:
+            assert [*consumer.positions().values()] == [10]
+
+
+def test_the_next_records_as_a_table(stored):
+    producer = stored.producer(batch_bytes_max=300)
+    send(producer, "orders", range(100))
+    with stored.consumer("orders", value_deserializer=int) as consumer:
+        assert consumer.poll(60).value == 0
+        table = consumer.to_arrow(max_records=60)
+        assert table["value"].to_pylist() == [b"%d" % number for number in range(1, 61)]
+        assert set(table["partition"].to_pylist()) == {producer.address}
+        assert consumer.poll(60).value == 61
+        assert consumer.to_arrow(timeout=2)["offset"].to_pylist() == list(range(62, 100))
+        assert len(consumer.to_pandas(timeout=0.1)) == 0
+        with pytest.raises(MisuseError, match="needs max_records or timeout"):
+            consumer.to_arrow()
+
+
+def test_it_is_shown_in_a_line(stored):
+    send(stored.producer(), "orders", range(3))
+    with stored.consumer("orders") as consumer:
+        consumer.poll(60)
+        place = re.escape(f"Consumer('{stored.endpoint}', topics=['orders'], at=orders/")
+        assert re.fullmatch(place + r"[0-9A-F]{8}…/0, connected\)", repr(consumer))
+    assert repr(consumer).endswith("closed)")
+    settings = {"group": "billing", "stores": stored.query, "session_timeout_ms": 2_000}
+    with stored.consumer("orders", **settings) as consumer:
+        assert "group='billing', lag=0" in repr(consumer)
+
+
+def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error():
+    with (
+        Consumer(NOBODY, "orders", connect_timeout=3) as consumer,
+        pytest.warns(ConnectionWarning, match=f"nothing answers of the tower at {NOBODY}") as told,
+        pytest.raises(UnreachableError, match=rf"within 3 s: .* {NOBODY};"),
+    ):
+        consumer.poll(60)
+    assert told[0].filename == __file__
+    assert repr(consumer) == f"Consumer('{NOBODY}', topics=['orders'], closed)"
+
+
+def test_a_member_of_a_group_whose_stores_are_not_there_is_not_connected(cluster):
+    settings = {"group": "billing", "stores": cluster.query, "connect_timeout": 6}
+    consumer = cluster.consumer("orders", **settings)
+    with (
+        pytest.warns(ConnectionWarning, match="no other node is found"),
+        pytest.raises(UnreachableError),
+    ):
+        consumer.poll(60)
+    consumer.close(0)
+
+
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_a_frame_that_is_interrupted_takes_no_record_with_it(stored, group, monkeypatch):
+    producer = stored.producer()
+    for first in range(0, 12, 3):  # a batch each
+        send(producer, "orders", range(first, first + 3))
+    settings = {"stores": stored.query, "session_timeout_ms": 2_000, "auto_commit_ms": None}
+    settings = settings | {"group": group} if group else {}
+    with stored.consumer("orders", **settings) as consumer:
+        assert consumer.poll(60).value == b"0"
+        polled, left = consumer.poll_batch, [1, 2, 3]
+
+        def interrupted(*arguments):
+            if not left:
+                raise KeyboardInterrupt
+            left.pop()
+            return polled(*arguments)
+
+        monkeypatch.setattr(consumer, "poll_batch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.to_arrow(max_records=10)
+        monkeypatch.undo()
+        assert consumer.poll(60).value == b"1"
+        table = consumer.to_arrow(max_records=10)
+        assert table["value"].to_pylist() == [b"%d" % number for number in range(2, 12)]
+        if group:
+            consumer.commit()
+            assert [*consumer.positions().values()] == [12]
+
+
+def test_a_group_that_commits_by_itself_makes_no_frames(stored):
+    settings = {"group": "billing", "stores": stored.query, "session_timeout_ms": 2_000}
+    with (
+        stored.consumer("orders", **settings) as consumer,
+        pytest.raises(MisuseError, match="to_pandas of a group that commits by itself"),
+    ):
+        consumer.to_pandas(timeout=1)

@@ -8,7 +8,14 @@ import time
 import pytest
 
 from dafka.cluster import Cluster
-from dafka.errors import BufferFullError, MisuseError, NotStoredError
+from dafka.errors import (
+    BufferFullError,
+    ConnectionWarning,
+    MisuseError,
+    NotStoredError,
+    SerializationError,
+    UnreachableError,
+)
 from dafka.limits import BATCH_BYTES_MAX, RECORD_BYTES_MAX
 from dafka.model import Header
 from dafka.node.delivery import Delivery
@@ -421,3 +428,58 @@ def test_a_record_of_the_wrong_type_leaves_no_way_around_the_size_limit(stored):
         producer.send("orders", bytes(RECORD_BYTES_MAX + 1))
     with pytest.raises(MisuseError, match="at most"):
         producer.send_many("orders", [bytes(RECORD_BYTES_MAX + 1)])
+
+
+def test_what_serializers_make_of_keys_and_values_is_sent(stored, take):
+    producer = stored.producer(key_serializer=str.encode, value_serializer=as_octets)
+    producer.send("orders", 1, key="k")
+    producer.send("orders", None)
+    producer.send_many("orders", [2, 3])
+    producer.flush(60)
+    records = take(stored.consumer("orders"), 4)
+    assert [record.value for record in records] == [b"1", None, b"2", b"3"]
+    assert [record.key for record in records] == [b"k", None, None, None]
+
+
+def as_octets(value):
+    return b"%d" % value
+
+
+def test_a_value_that_cannot_be_serialized_is_refused_and_nothing_of_it_is_sent(stored, take):
+    producer = stored.producer(value_serializer=as_octets)
+    with pytest.raises(SerializationError, match="value of a record for topic 'orders'"):
+        producer.send("orders", "one")
+    with pytest.raises(SerializationError):
+        producer.send_many("orders", [1, "two"])
+    producer.send("orders", 3).result(60)
+    assert [record.value for record in take(stored.consumer("orders"), 1)] == [b"3"]
+
+
+@pytest.mark.parametrize("what", ["flush", "send"])
+def test_who_waits_where_no_tower_is_hears_of_it_and_then_gets_an_error(what):
+    producer = Producer(NOBODY, connect_timeout=3, batch_bytes_max=1, buffer_bytes_max=1)
+    producer.send("orders", b"0")
+    wait = producer.flush if what == "flush" else lambda: producer.send("orders", b"1")
+    with (
+        pytest.warns(ConnectionWarning, match=f"nothing answers of the tower at {NOBODY}") as told,
+        pytest.raises(UnreachableError, match="within 3 s"),
+    ):
+        wait()
+    assert told[0].filename == __file__
+    with pytest.raises(NotStoredError, match="1 records of 'orders'"):
+        producer.close()
+
+
+def test_it_is_shown_in_a_line(cluster):
+    producer = cluster.producer(linger_ms=0)
+    producer.send("orders", b"secret")
+    producer.seal()
+    shown = repr(producer)
+    start = f"Producer('{cluster.endpoint}', address={producer.address[:8]}…, topics=1, unstored"
+    assert shown.startswith(start)
+    assert "secret" not in shown
+    cluster.store()
+    producer.flush(60)
+    assert repr(producer).endswith("unstored_bytes=0, connected)")
+    producer.close()
+    assert repr(producer).endswith("closed)")

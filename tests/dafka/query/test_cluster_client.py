@@ -168,3 +168,16 @@ def test_connections_are_made_once_when_needed_and_closed(ask):
 def test_a_cluster_without_stores_cannot_be_asked():
     with pytest.raises(MisuseError, match="at least one store of cluster 'c1'"):
         ClusterClient(Cluster(name="c1"))
+
+
+def test_a_store_that_has_never_answered_is_not_waited_for_longer_than_it_takes_to_connect(ask):
+    stores = ask("live-1", connect_timeout=1.5)
+    assert stores.first(waited_ms) == 1_500
+    assert stores.first(waited_ms) == ANSWER_TIMEOUT_MS
+    assert ask("live-1", timeout_ms=1_000, connect_timeout=2).first(waited_ms) == 1_000
+    with pytest.raises(MisuseError, match="connect_timeout must be more than 0 seconds: 0"):
+        ask("live-1", connect_timeout=0)
+
+
+def waited_ms(store):
+    return store.timeout_ms

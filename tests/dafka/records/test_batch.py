@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.arrow.parsing import Page
 from dafka.errors import RecordError
 from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
 from dafka.model import Batch, Header, Partition, Record, replace
@@ -24,7 +25,6 @@ from dafka.records.batch import (
     without_first,
 )
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
-from dafka.spark.parsing import Page
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
 from tests.support.batches import make_batch, unreadable_from

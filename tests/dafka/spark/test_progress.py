@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
-from dafka.model import Partition
+from dafka.model import Partition, Range
 from dafka.spark.bounds import Bound
-from dafka.spark.planning import Range
 from dafka.spark.progress import PLAIN_MAX, Progress, limited
 
 ranges = st.dictionaries(

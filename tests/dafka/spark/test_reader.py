@@ -20,11 +20,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from dafka.errors import MisuseError, QueryError
 from dafka.limits import SPARK_FORGOTTEN_MAX
-from dafka.model import Partition
+from dafka.model import Partition, Range
 from dafka.process.clock import CLOCK, Clock
 from dafka.spark import register
 from dafka.spark.options import source_options
-from dafka.spark.planning import DataLossError, Range, RangeReader
+from dafka.spark.planning import DataLossError, RangeReader
 from dafka.spark.reader import BatchReader, Narrowing, StreamReader
 from dafka.spark.rows import RecordRows
 from tests.support.batches import unreadable_from

@@ -7,11 +7,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from dafka.errors import MisuseError, QueryError
-from dafka.model import Batch, Partition
+from dafka.model import Batch, Partition, Range
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope
 from dafka.spark.options import source_options
-from dafka.spark.planning import DataLossError, Range
+from dafka.spark.planning import DataLossError
 from dafka.spark.rows import BATCH_SCHEMA, BatchRows, RecordRows, ahead, check_batch_rows
 from tests.support.batches import unreadable_from
 

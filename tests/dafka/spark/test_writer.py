@@ -11,13 +11,12 @@ from pyspark.sql.types import StructType
 
 from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
-from dafka.model import Header, Partition, range_of, slot_of
+from dafka.model import Header, Partition, Range, range_of, slot_of
 from dafka.query.client import StoreClient
 from dafka.records.envelope import unpack
 from dafka.spark import register
 from dafka.spark.commit import RunCommit, RunName
 from dafka.spark.options import sink_options, source_options
-from dafka.spark.planning import Range
 from dafka.spark.rows import BatchRows
 from dafka.spark.source import DafkaDataSource
 from dafka.spark.staging import Attempt

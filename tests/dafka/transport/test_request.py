@@ -222,3 +222,11 @@ def test_endpoints_that_are_none(endpoint):
         QueryServer(endpoint)
     with pytest.raises(MisuseError):
         QueryClient(endpoint)
+
+
+def test_who_waits_for_long_hears_once_that_a_server_is_silent(server, client, caplog):
+    for _ in range(2):
+        with pytest.raises(QueryError):
+            client.ask(b"?", 2_100)
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert told == f"no answer from {server.endpoint} for 2 s: it is waited for, 2 s in all"

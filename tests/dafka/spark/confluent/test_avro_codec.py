@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
-from dafka.spark.confluent.avro_codec import decoded, encoded, head_of
+from dafka.serializers.framing import head_of
+from dafka.serializers.registry import RegisteredSchema, UnknownSchemaError
+from dafka.spark.confluent.avro_codec import decoded, encoded
 from dafka.spark.confluent.avro_types import NoSuchValueError, arrow_of, plain
 from dafka.spark.confluent.avro_values import schema_of, written
-from dafka.spark.confluent.registry import RegisteredSchema, UnknownSchemaError
 from tests.support.avro_schemas import followers, records
 
 

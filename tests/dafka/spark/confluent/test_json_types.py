@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dafka.errors import MisuseError
+from dafka.serializers.registry import RegisteredSchema
 from dafka.spark.confluent.json_types import spark_type
-from dafka.spark.confluent.registry import RegisteredSchema
 
 
 def kind_of(schema, uses=()):

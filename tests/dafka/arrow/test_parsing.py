@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.arrow.parsing import Page, varints
 from dafka.errors import RecordError
 from dafka.limits import EXPANDED_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.records.batch import RECORDS_FROM, BatchBuilder, RawRecord, enclosed, records_of
 from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH
-from dafka.spark.parsing import Page, varints
 from dafka.testing.strategies import batch_of, envelopes, raw_records
 
 PARTITION = Partition("orders", "AB" * 16)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 
 from dafka.errors import MisuseError, QueryError
-from dafka.spark.confluent.registry import SchemaRegistry, UnknownSchemaError
+from dafka.serializers.registry import SchemaRegistry, UnknownSchemaError
 from tests.support.confluent_registry import answering
 
 pytestmark = pytest.mark.net
