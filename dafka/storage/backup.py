@@ -60,7 +60,7 @@ _DAMAGE = (lmdb.Error, OSError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class BackupManifest:
     """What a backup says of itself.
 
     Attributes:
@@ -97,7 +97,7 @@ class Manifest:
 
 def back_up(
     directory: Path, target: Path, *, program: str, wall_ms: int, progress: Progress
-) -> Manifest:
+) -> BackupManifest:
     """Copy a log as it is at one moment, whoever writes to it.
 
     Args:
@@ -126,7 +126,7 @@ def back_up(
             (draft / left).unlink(missing_ok=True)
         size, digest = _copied(directory, draft / FILE, progress)
         log_format, store, extents = _contents(draft)
-        manifest = Manifest(
+        manifest = BackupManifest(
             version=MANIFEST_VERSION,
             program=program,
             log_format=log_format,
@@ -146,7 +146,7 @@ def back_up(
         return manifest
 
 
-def read_manifest(source: Path) -> Manifest:
+def read_manifest(source: Path) -> BackupManifest:
     """Read what a backup says of itself.
 
     Raises:
@@ -156,7 +156,7 @@ def read_manifest(source: Path) -> Manifest:
         text = (source / MANIFEST).read_text(encoding="utf-8")
     try:
         said = json.loads(text)
-        manifest = Manifest(**said)
+        manifest = BackupManifest(**said)
         manifest.records  # noqa: B018 - of the right shape
     except (ValueError, TypeError, AttributeError) as error:
         raise StorageError(
@@ -173,7 +173,7 @@ def read_manifest(source: Path) -> Manifest:
 
 def restore(
     source: Path, directory: Path, *, keeps: Collection[str], progress: Progress
-) -> tuple[Manifest, str]:
+) -> tuple[BackupManifest, str]:
     """Make a log of a backup, one that no store has had.
 
     Args:

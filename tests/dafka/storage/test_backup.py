@@ -6,12 +6,12 @@ import os
 import signal
 from contextlib import contextmanager
 
+import lmdb
 import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
-from dafka.storage import backup
 from dafka.storage.backup import back_up, read_manifest, restore
 from dafka.storage.check import check
 from dafka.storage.lmdb_log import LmdbLog
@@ -239,10 +239,18 @@ def test_a_restore_that_was_killed_is_done_again(tmp_path):
         assert back.heads() == {P: 39, Q: 0}
 
 
-def test_a_log_of_a_version_before_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(backup, "FORMAT", "6")
-    with pytest.raises(StorageError, match="its format is '5', this version copies '6'"):
+def test_a_log_of_another_version_is_refused(tmp_path):
+    with (
+        lmdb.open(str(tmp_path / "store"), max_dbs=8) as opened,
+        opened.begin(write=True) as changing,
+    ):
+        changing.put(b"format", b"4", db=opened.open_db(b"meta", changing))
+    with pytest.raises(StorageError, match="its format is '4', this version copies '5'"):
         made(tmp_path)
+    with lmdb.open(str(tmp_path / "strange")) as opened, opened.begin(write=True) as changing:
+        changing.put(b"x", b"y")
+    with pytest.raises(StorageError, match="its format is 'none'"):
+        made(tmp_path, store="strange")
 
 
 def test_a_manifest_is_read_back(tmp_path, store):
