@@ -47,8 +47,9 @@ def store(tmp_path):
         return log.identity
 
 
-def made(tmp_path, name="backup", progress=lambda done, most: None):
-    return back_up(tmp_path / "store", tmp_path / name, program="1.0", wall_ms=5, progress=progress)
+def made(tmp_path, name="backup", progress=lambda done, most: None, store="store"):
+    places = tmp_path / store, tmp_path / name
+    return back_up(*places, program="1.0", wall_ms=5, progress=progress)
 
 
 def restored(tmp_path, name="restored", source="backup"):
