@@ -120,7 +120,7 @@ def test_the_help_of_every_command_shows_an_example(command):
 
 
 def test_the_help_names_every_command():
-    assert set(get_command(cli.app).commands) == {*COMMANDS, "init", "names", "diff"}
+    assert set(get_command(cli.app).commands) == {*COMMANDS, "init", "names", "diff", "size"}
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
@@ -436,3 +436,31 @@ def test_diff_refuses_what_would_lose_records_and_names_the_rule(run, tmp_path):
 
 def test_diff_of_the_same_has_nothing_to_do(run):
     assert run("diff", FOUR, FOUR)[:2] == (0, "nothing has to be done\n")
+
+
+def test_size_shows_every_process_and_cluster(run):
+    words = "--rate", "1000", "--rate", "cluster-1=60000", "--retention", "7d"
+    code, out, _ = run("size", FOUR, *words)
+    assert code == 0
+    assert "63,000" in out
+    assert "clusters, without producers" in out
+    code, out, _ = run("size", FOUR, "--rate", "cluster-1=400000", "--json")
+    found = json.loads(out)
+    assert [one["cluster"] for one in found["clusters"]] == [f"cluster-{n}" for n in range(1, 5)]
+    assert found["processes"][0]["process"] == "producers"
+    assert "cluster-1 store-1 needs 1.6 cores" in found["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--rate", "c9=5"), "no cluster 'c9'"),
+        (("--rate", "many"), "is not RECORDS or CLUSTER=RECORDS"),
+        (("--rate", "5", "--record", "big"), "is not a number of bytes"),
+        (("--rate", "5", "--retention", "7"), "is not a time"),
+    ],
+)
+def test_size_names_what_it_cannot_read(run, words, told):
+    code, _, err = run("size", FOUR, *words)
+    assert code == 2
+    assert told in " ".join(err.replace("│", " ").split())
