@@ -1,4 +1,4 @@
-"""`topology`: init, check, show, plan, names, prove, diff, size.
+"""`topology`: init, check, show, plan, names, prove, diff, size, deploy.
 
 Exit codes: 0 good, 1 a counter-example was found or a change is refused, 2 the file or the command
 line cannot be used.
@@ -18,8 +18,10 @@ import typer
 from topology.capacity import Workload
 from topology.capacity import size as size_of
 from topology.copyflags import bit, format_flags, mask
+from topology.deploying import DeploymentTarget, deployment_files, write_deployment
 from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
+from topology.kubernetes import KubernetesSettings
 from topology.loading import load
 from topology.model import ClusterName, Topology, branches
 from topology.names import Names
@@ -40,7 +42,7 @@ from topology.quantities import bytes_of, seconds_of, shown_bytes
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 from topology.starter import CLUSTERS_MAX, starter
-from topology.terminal import complain, end_with_version, say
+from topology.terminal import complain, end_with_version, installed_version, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -450,6 +452,41 @@ CLUSTER_SIZES: Columns[ClusterSize] = (
     number("memory", _bytes("memory_bytes")),
     number("disk", _bytes("disk_bytes")),
 )
+
+
+@app.command()
+def deploy(
+    target: Annotated[DeploymentTarget, typer.Argument(help="What is to run the processes.")],
+    file: File,
+    out: Annotated[
+        Path, typer.Option(help="Where to write it; what an earlier call made there is replaced.")
+    ],
+    image: Annotated[str, typer.Option(help="Of containers; by default of this version.")] = "",
+    namespace: Annotated[str, typer.Option(help="kubernetes: where all of it is.")] = "dafka",
+    storage: Annotated[str, typer.Option(help="kubernetes: what a store asks for.")] = "50Gi",
+    json_lines: Json = False,
+) -> None:
+    """Write what runs a topology: manifests, or compose files or units of each of its hosts.
+
+    What is changed is listed. Only processes that read something else are started again.
+
+    Example: topology deploy kubernetes deploy/kubernetes.yaml --out out
+    """
+    settings = KubernetesSettings(
+        image=image or f"dafka-distributor:{installed_version()}",
+        namespace=namespace,
+        storage=storage,
+    )
+    try:
+        changed = write_deployment(deployment_files(target, file, settings), out)
+    except TopologyError as error:
+        raise _refusal(error) from error
+    if json_lines:
+        print_json({"changed": changed})
+    else:
+        for name in changed:
+            say(str(out / name))
+        say(f"{len(changed)} files changed" if changed else "nothing has changed")
 
 
 def trace_table(found: Spread, top: int = 4) -> Table:

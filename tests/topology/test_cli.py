@@ -120,7 +120,14 @@ def test_the_help_of_every_command_shows_an_example(command):
 
 
 def test_the_help_names_every_command():
-    assert set(get_command(cli.app).commands) == {*COMMANDS, "init", "names", "diff", "size"}
+    assert set(get_command(cli.app).commands) == {
+        *COMMANDS,
+        "init",
+        "names",
+        "diff",
+        "size",
+        "deploy",
+    }
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
@@ -464,3 +471,16 @@ def test_size_names_what_it_cannot_read(run, words, told):
     code, _, err = run("size", FOUR, *words)
     assert code == 2
     assert told in " ".join(err.replace("│", " ").split())
+
+
+def test_deploy_lists_what_it_has_changed(run, tmp_path):
+    words = ("deploy", "systemd", CONFIG.parent / "deploy/topology.yaml", "--out", tmp_path)
+    code, out, _ = run(*words)
+    assert code == 0
+    assert f"{tmp_path}/dafka-1.example/dafka-cluster-1-store-1.service\n" in out
+    assert out.endswith("32 files changed\n")
+    assert run(*words) == (0, "nothing has changed\n", "")
+    assert run(*words, "--json") == (0, '{"changed": []}\n', "")
+    code, _, err = run("deploy", "kubernetes", FOUR, "--out", tmp_path)
+    assert code == 2
+    assert "data 'data/cluster-1'" in err
