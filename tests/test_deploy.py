@@ -89,7 +89,7 @@ def test_every_alert_has_its_section_in_the_runbook(alert):
     assert section is not None
     assert "**Means.**" in section[1]
     assert "**Do.**" in section[1]
-    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/operations.md#{alert.lower()}"
+    assert ALERTS[alert]["annotations"]["runbook_url"] == f"docs/operations.md#{alert.lower()}"
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)

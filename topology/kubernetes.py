@@ -23,6 +23,8 @@ from topology.deployment import (
 from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from topology.deployment import Spec
     from topology.model import Topology
 
@@ -314,6 +316,20 @@ def _pod_monitor(namespace: str) -> Spec:
         "spec": {
             "selector": {"matchLabels": {"app": "dafka"}},
             "podTargetLabels": ["dafka-cluster", "dafka-role", "dafka-process"],
-            "podMetricsEndpoints": [{"port": "metrics", "interval": "15s"}],
+            "podMetricsEndpoints": [
+                {"port": "metrics", "interval": "15s", "relabelings": list(_jobs())}
+            ],
         },
     }
+
+
+def _jobs() -> Iterator[Spec]:
+    """What gives processes the jobs by which alerts know them: `towers`, `registries`."""
+    plurals = {"(.+)": "${1}s", "registry": "registries", "schemas": "schemas"}
+    for role, job in plurals.items():
+        yield {
+            "sourceLabels": ["__meta_kubernetes_pod_label_dafka_role"],
+            "regex": role,
+            "targetLabel": "job",
+            "replacement": job,
+        }

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from topology.deployment import DeploymentError
 from topology.kubernetes import KubernetesSettings, manifests, secret_directories, secret_name
 from topology.loading import load
 from topology.model import Web
+from topology.processes import ProcessKind
 
 FOUR = load(Path(__file__).parents[2] / "deploy/kubernetes.yaml")
 SETTINGS = KubernetesSettings(image="ours:1")
@@ -141,7 +143,8 @@ def test_a_cluster_whose_name_kubernetes_does_not_take_is_refused():
 def test_metrics_are_scraped_at_every_pod():
     files = manifests(FOUR, SETTINGS)
     (monitor,) = files["podmonitor.yaml"]
-    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "interval": "15s"}]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] == "metrics"
     wanted = monitor["spec"]["selector"]["matchLabels"].items()
     (network,) = files["network.yaml"]
     ports = {port["port"] for rule in network["spec"]["ingress"] for port in rule.get("ports", ())}
@@ -150,3 +153,18 @@ def test_metrics_are_scraped_at_every_pod():
         assert wanted <= template["metadata"]["labels"].items()
         (port,) = template["spec"]["containers"][0]["ports"]
         assert port["containerPort"] in ports
+
+
+def test_alerts_know_the_jobs_that_processes_get():
+    (monitor,) = manifests(FOUR, SETTINGS)["podmonitor.yaml"]
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    jobs = set()
+    for kind in ProcessKind:
+        for rule in endpoint["relabelings"]:
+            match = re.fullmatch(rule["regex"], kind.value)
+            if match:
+                job = match.expand(rule["replacement"].replace("${1}", r"\1"))
+        jobs.add(job)
+    down = (Path(__file__).parents[2] / "deploy/alerts.yml").read_text()
+    jobs.add("audits")  # which is made by nobody
+    assert jobs == set(re.search(r'expr: up\{job=~"(.*?)"\}', down)[1].split("|"))
