@@ -133,7 +133,7 @@ def _pods(one: PlacedProcess, topology: Topology, settings: KubernetesSettings) 
     container = {
         "name": one.kind.value,
         "image": settings.image,
-        "args": [*_words(one), "--log-format", "json"],
+        "args": [*at_pod(one), "--log-format", "json"],
         "env": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
         "ports": [{"name": "metrics", "containerPort": one.metrics}],
         "livenessProbe": _probe("/health", 10),
@@ -188,7 +188,7 @@ def _pods(one: PlacedProcess, topology: Topology, settings: KubernetesSettings) 
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": spec}
 
 
-def _words(one: PlacedProcess) -> list[str]:
+def at_pod(one: PlacedProcess) -> list[str]:
     """Its command line, bound at its pod."""
     words = list(one.command)
     if "--advertise" in words:
