@@ -1,4 +1,4 @@
-"""What `topology deploy` starts, started here: each process at an address of its own, like a pod."""
+"""What `topology deploy` starts, started here: each process at an address of its own."""
 
 from __future__ import annotations
 
