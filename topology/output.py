@@ -9,7 +9,6 @@ import errno
 import json
 import os
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from operator import attrgetter
@@ -23,7 +22,7 @@ from rich.text import Text
 from topology.terminal import complain, printable, printable_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from typing import Literal
 
     from rich.console import ConsoleOptions, ConsoleRenderable, RenderResult
@@ -233,17 +232,3 @@ def end_unwritten(program: str, error: OSError) -> NoReturn:
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
     sys.exit(1)
-
-
-@contextmanager
-def bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error, and what moves it. Without a terminal not even an empty line."""
-    # Only who waits need wait for this.
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
-
-    columns = (TextColumn(what), BarColumn(), TaskProgressColumn())
-    console = open_console(stderr=True)
-    hidden = not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
-        task = shown.add_task(what, total=None)
-        yield lambda done, total: shown.update(task, completed=done, total=total)

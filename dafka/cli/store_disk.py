@@ -123,7 +123,7 @@ def backup(
     """
     _must_exist(directory)
     target = local_path(to)
-    from topology.output import bar  # a store that starts has no use for it
+    from topology.bars import bar  # a store that starts has no use for it
 
     with bar("copying") as progress:
         made = back_up(
@@ -158,7 +158,7 @@ def restore(
     Example: dafka store restore backups/store-1-monday data/store-1
     """
     source = local_path(place)
-    from topology.output import bar  # a store that starts has no use for it
+    from topology.bars import bar  # a store that starts has no use for it
 
     with bar("restoring") as progress:
         made, store = restore_log(source, directory, keeps=KEPT_TABLES, progress=progress)

@@ -17,7 +17,6 @@ from rich.text import Text
 from topology.output import (
     WIDTH_ELSEWHERE,
     Columns,
-    bar,
     column,
     end_unwritten,
     fields_of,
@@ -200,10 +199,3 @@ def test_nobody_else_opens_a_console_for_a_terminal():
         if re.search(r"\bConsole\(", line) and path.name != "output.py"
     ]
     assert found == ["wide = Console(width=120, record=True, file=StringIO())"]
-
-
-def test_where_nobody_looks_on_no_bar_is_shown(capsys):
-    with bar("comparing") as progress:
-        progress(1, 2)
-        progress(2, 2)
-    assert capsys.readouterr() == ("", "")
