@@ -29,7 +29,8 @@ from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
 from topology import Topology
-from topology.output import Columns, bar, column, fields_of, number, open_console, print_json, table
+from topology.bars import bar
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

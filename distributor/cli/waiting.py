@@ -21,7 +21,8 @@ from distributor.operations.barrier import can_be_asked, wait_at_controllers
 from distributor.verify.waiting import Awaited
 from distributor.verify.waiting import wait as wait_for_all
 from topology import plan
-from topology.output import Columns, bar, column, fields_of, number, open_console, print_json, table
+from topology.bars import bar
+from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 from topology.terminal import say
 
 if TYPE_CHECKING:
