@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 EXPORTER = "OTEL_TRACES_EXPORTER"
 
+EXPORT_S = 1
+"""A collector that takes longer is given up: a process that ends tries as long for what is left."""
+
 _NS = 1_000_000
 
 
@@ -46,6 +49,7 @@ def _provider() -> TracerProvider:
     """One for all links of a process; what is left goes out when that ends."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
@@ -53,9 +57,10 @@ def _provider() -> TracerProvider:
             f"{EXPORTER} asks for traces, and {error.name} is not installed: "
             "pip install 'dafka-distributor[traces]'"
         ) from error
-    os.environ.setdefault("OTEL_SERVICE_NAME", "dafka-distributor")
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "dafka-distributor"}
+    timeout_s = None if "OTEL_EXPORTER_OTLP_TIMEOUT" in os.environ else EXPORT_S
+    provider = TracerProvider(resource=Resource.create(named))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=timeout_s)))
     return provider
 
 
