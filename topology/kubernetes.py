@@ -34,6 +34,9 @@ METRICS_PORT = 9200
 USER = 10_001
 """Of the image."""
 
+SECRET_MODE = 0o440
+"""For the pod's user by its group, `fsGroup`: keys that others may read are refused."""
+
 _POD_ADDRESS = "$(POD_IP)"
 
 _REQUESTED = {ProcessKind.TOWER: "64Mi", ProcessKind.GATEWAY: "128Mi"}
@@ -218,7 +221,7 @@ def _mounts(one: PlacedProcess, topology: Topology) -> tuple[list[Spec], list[Sp
         )
         volumes.append({"name": "topology", "configMap": {"name": "topology"}})
     for directory, files in _directories(one.secrets).items():
-        secret: Spec = {"secretName": secret_name(directory)}
+        secret: Spec = {"secretName": secret_name(directory), "defaultMode": SECRET_MODE}
         if files:
             secret["items"] = [{"key": file, "path": file} for file in files]
         name = secret_name(directory)

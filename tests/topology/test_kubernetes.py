@@ -7,9 +7,10 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
+from dafka.process.files import is_open_to_others
 from tests.topology.test_deployment import with_keys
 from topology.deployment import DeploymentError
-from topology.kubernetes import KubernetesSettings, manifests, secret_directories, secret_name
+from topology.kubernetes import USER, KubernetesSettings, manifests, secret_directories, secret_name
 from topology.loading import load
 from topology.model import Web
 from topology.processes import ProcessKind
@@ -94,6 +95,9 @@ def test_keys_come_from_a_secret_of_their_directory_to_who_may_have_them():
         volumes = {one["name"]: one for one in pod(files, name)["volumes"]}
         secret = volumes["dafka-keys"]["secret"]
         assert secret["secretName"] == "dafka-keys"
+        mode, root, ours = secret["defaultMode"], 0, USER
+        assert not is_open_to_others(mode, root, ours)
+        assert pod(files, name)["securityContext"]["fsGroup"] == ours
         assert [one["key"] for one in secret["items"]] == ["access.toml", key]
         mounts = {one["name"]: one for one in pod(files, name)["containers"][0]["volumeMounts"]}
         assert mounts["dafka-keys"]["mountPath"] == "/etc/dafka/keys"
