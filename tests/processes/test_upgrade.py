@@ -28,6 +28,7 @@ class ReleasePair:
         self._topology = load(self.file)
         self.written = 0
         self.read = tmp_path / "read.txt"
+        self.read_by_group = tmp_path / "group.txt"
         self._clients = []
 
     def client(self, *words, **streams):
@@ -94,6 +95,9 @@ def test_a_topology_is_upgraded_process_by_process_under_load(pair, places, traf
     producer = pair.client("produce", "orders", stdin=subprocess.PIPE)
     with pair.read.open("wb") as output:
         pair.client("consume", "orders", "--from-beginning", stdout=output)
+    with pair.read_by_group.open("wb") as output:
+        words = ("--from-beginning", "--group", "billing", "--store", places["q1"])
+        pair.client("consume", "orders", *words, stdout=output)
     pair.flows(traffic, producer)
     for cluster in ("c2", "c1"):
         for role in ORDER:
@@ -111,10 +115,11 @@ def test_a_topology_is_upgraded_process_by_process_under_load(pair, places, traf
     wait_until(lambda: pair.counts() == [wanted] * 2, "all on both", evidence=pair.logs)
     code, said, complained = run_distributor("verify", pair.file, "--deep")
     assert code == 0, said + complained
-    wait_until(lambda: len(pair.read.read_text().split()) >= wanted, "all read")
-    read = pair.read.read_text().split()
-    assert [one for one in read if "old" in one] == [f"old-{n}" for n in range(pair.written)]
-    assert [one for one in read if "old" not in one] == [str(n) for n in range(traffic.sent)]
+    for file in (pair.read, pair.read_by_group):
+        wait_until(lambda file=file: len(file.read_text().split()) >= wanted, f"all in {file}")
+        read = file.read_text().split()
+        assert [one for one in read if "old" in one] == [f"old-{n}" for n in range(pair.written)]
+        assert [one for one in read if "old" not in one] == [str(n) for n in range(traffic.sent)]
 
 
 def test_a_store_of_before_leaves_alone_what_this_one_has_opened(pair):
