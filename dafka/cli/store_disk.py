@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -26,6 +24,7 @@ from dafka.storage.backup import restore as restore_log
 from dafka.storage.check import CheckReport
 from dafka.storage.check import check as check_log
 from dafka.storage.lmdb_log import LmdbLog
+from topology.output import print_json
 from topology.terminal import say
 
 Directory = Annotated[Path, typer.Argument(help="A store's directory; the store must be stopped.")]
@@ -49,7 +48,7 @@ def check(directory: Directory, json_lines: Json = False) -> None:
                 "begin anew"
             ) from error
     if json_lines:
-        say(json.dumps(asdict(findings)))
+        print_json(findings)
     else:
         for gap in findings.gaps:
             say(f"passed over, since no store had them: {gap}")
@@ -85,7 +84,7 @@ def compact(directory: Directory, json_lines: Json = False) -> None:
     _must_exist(directory)
     before, after = LmdbLog(directory).compact()
     if json_lines:
-        say(json.dumps({"bytes_before": before, "bytes_after": after}))
+        print_json({"bytes_before": before, "bytes_after": after})
     else:
         say(f"{before:,} bytes before, {after:,} after")
 
@@ -135,7 +134,7 @@ def backup(
         )
     if json_lines:
         facts = {"bytes": made.size, "sha256": made.sha256, "store": made.store}
-        say(json.dumps({"partitions": made.partitions, "records": made.records, **facts}))
+        print_json({"partitions": made.partitions, "records": made.records, **facts})
     else:
         say(
             f"{target}: {counted(made.partitions, 'partition')}, "
@@ -164,7 +163,7 @@ def restore(
         made, store = restore_log(source, directory, keeps=KEPT_TABLES, progress=progress)
     if json_lines:
         facts = {"made_ms": made.made_ms, "store": store, "store_before": made.store}
-        say(json.dumps({"partitions": made.partitions, "records": made.records, **facts}))
+        print_json({"partitions": made.partitions, "records": made.records, **facts})
     else:
         made_at = datetime.fromtimestamp(made.made_ms / 1000, UTC).isoformat(" ", "seconds")
         say(
