@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from benchmarks.harness import free_ports, own_bytes, scratch
 from dafka.cluster import Cluster
 from dafka.query.cluster_client import ClusterClient
-from distributor.local.processes import ProcessKind, processes_of
+from distributor.local.processes import processes_of
 from distributor.local.supervisor import Supervisor
 from distributor.survey import survey
 from topology import load, plan
+from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

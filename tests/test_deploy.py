@@ -1,9 +1,10 @@
-"""What is in deploy/ is what its own tools take, and the runbook knows every alert."""
+"""What is in deploy/, and what is made from it, is what its own tools take."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,20 +17,26 @@ from prometheus_client import REGISTRY
 from typer.main import get_command
 
 from dafka.cli.main import app as dafka_app
-from distributor.cli.called import called_controller, called_replica, called_replicas
+from distributor.cli.called import called_controller, called_replica
 from distributor.cli.main import app as distributor_app
 from topology import load, plan
+from topology.compose import DATA
+from topology.deploying import DeploymentTarget, deployment_files, write_deployment
+from topology.kubernetes import USER, KubernetesSettings
 
 ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
-MANIFESTS = sorted(
-    path
-    for path in DEPLOY.glob("kubernetes*/*.yaml")
-    if path.name not in ("kustomization.yaml", "topology.yaml")
-)
-CONTROLLED = DEPLOY / "kubernetes-controlled"
-UNITS = sorted((DEPLOY / "systemd").iterdir())
-KUBERNETES = "1.31"
+AUDIT = DEPLOY / "dafka-audit.service"
+KUBERNETES = DeploymentTarget.KUBERNETES, "kubernetes.yaml"
+MADE = {
+    (target, file): deployment_files(target, DEPLOY / file, KubernetesSettings(image="dafka:1"))
+    for target, file in (
+        KUBERNETES,
+        *((DeploymentTarget.COMPOSE, file) for file in ("topology.yaml", "controlled.yaml")),
+        *((DeploymentTarget.SYSTEMD, file) for file in ("topology.yaml", "controlled.yaml")),
+    )
+}
+"""What `topology deploy` writes, by target and topology."""
 BESIDE_PYTHON = str(Path(sys.executable).parent)
 """Where pip puts tools, also when the virtual environment is not the shell's."""
 ALERTS = {
@@ -82,7 +89,7 @@ def test_every_alert_has_its_section_in_the_runbook(alert):
     assert section is not None
     assert "**Means.**" in section[1]
     assert "**Do.**" in section[1]
-    assert ALERTS[alert]["annotations"]["runbook"] == f"docs/operations.md#{alert.lower()}"
+    assert ALERTS[alert]["annotations"]["runbook_url"] == f"docs/operations.md#{alert.lower()}"
 
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
@@ -125,16 +132,33 @@ def test_grafana_panels_do_not_overlap():
     assert len({panel["id"] for panel in GRAFANA["panels"]}) == len(GRAFANA["panels"])
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
-def test_systemd_takes_the_units(unit):
-    assert run("systemd-analyze", "verify", str(unit)) == ""
+@pytest.mark.parametrize("file", ["topology.yaml", "controlled.yaml"])
+def test_systemd_takes_the_units(file, tmp_path):
+    made = MADE[DeploymentTarget.SYSTEMD, file]
+    write_deployment(made, tmp_path)
+    (user,) = {re.search("^User=(.*)$", text, re.MULTILINE)[1] for text in services_of(made)}
+    assert user == "dafka"
+    places = [str(path) for path in sorted(tmp_path.rglob("*.service"))]
+    assert len(places) == sum(name.endswith(".service") for name in made) > 20
+    assert run("systemd-analyze", "verify", *places, str(AUDIT)) == ""
+
+
+def services_of(made):
+    return [text for name, text in made.items() if name.endswith(".service")]
 
 
 def test_the_dockerfile_has_no_fault():
     run("hadolint", str(DEPLOY / "Dockerfile"))
 
 
-def test_docker_compose_takes_the_file():
+def test_the_image_has_the_directory_of_a_store():
+    text = (DEPLOY / "Dockerfile").read_text()
+    assert f"install --directory --owner=dafka /data {DATA}\n" in text
+    assert f"useradd --uid {USER} " in text
+
+
+@pytest.mark.parametrize("file", ["topology.yaml", "controlled.yaml"])
+def test_docker_compose_takes_the_files(file, tmp_path):
     environment = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
     compose = ["docker", "compose"]
     found = shutil.which("docker") and subprocess.run(
@@ -142,197 +166,98 @@ def test_docker_compose_takes_the_file():
     )
     if not found or found.returncode:
         compose = ["docker-compose"]
-    words = ("--env-file", "example.env", "--file", "compose.yaml", "config")
-    told = run(*compose, *words, cwd=DEPLOY, env=environment)
-    assert "tcp://dafka-1.example:5556" in told
+    write_deployment(MADE[DeploymentTarget.COMPOSE, file], tmp_path)
+    hosts = sorted(tmp_path.iterdir())
+    assert len(hosts) in (4, 12)
+    for host in hosts[:3]:
+        words = ("--file", "compose.yaml", "config")
+        told = run(*compose, *words, cwd=host, env=environment)
+        assert f"tcp://{host.name}:5556" in told or "replica" in told
 
 
-def test_one_of_two_profiles_is_chosen_for_what_copies():
-    """Of a controlled cluster distributors are refused; without replicas nothing else copies."""
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    profiles = {name: service.get("profiles") for name, service in services.items()}
-    always = dict.fromkeys(("tower", "store", "registry", "gateway"))
-    levels = {key: ["levels"] for key in ("schemas", "level-1", "level-3")}
-    controlled = {key: ["controlled"] for key in ("replica", "controller")}
-    assert profiles == always | levels | controlled
-    assert "\nCOMPOSE_PROFILES=levels\n" in (DEPLOY / "example.env").read_text()
-
-
-@pytest.mark.parametrize("manifest", MANIFESTS, ids=lambda path: path.name)
-def test_kubernetes_takes_the_manifests(manifest):
-    documents = list(yaml.safe_load_all(manifest.read_text()))
-    assert documents
-    for document in documents:
-        kubernetes_validate.validate(document, KUBERNETES, strict=True)
-
-
-@pytest.mark.parametrize(("folder", "others"), [("", []), ("-controlled", ["../kubernetes"])])
-def test_kustomize_finds_everything_it_names(folder, others):
-    place = DEPLOY / f"kubernetes{folder}"
-    kustomization = yaml.safe_load((place / "kustomization.yaml").read_text())
-    mine = [path.name for path in MANIFESTS if path.parent == place]
-    assert sorted(kustomization["resources"]) == sorted([*mine, *others])
-    for generator in kustomization["configMapGenerator"]:
-        assert all((place / file).exists() for file in generator["files"])
-
-
-def test_with_controllers_kubernetes_runs_what_the_topology_says_and_no_distributor():
-    made = [*yaml.safe_load_all(run("kubectl", "kustomize", str(CONTROLLED)))]
+def test_kustomize_takes_the_manifests(tmp_path):
+    write_deployment(MADE[KUBERNETES], tmp_path)
+    made = [*yaml.safe_load_all(run("kubectl", "kustomize", str(tmp_path)))]
     for document in made:
-        kubernetes_validate.validate(document, KUBERNETES, strict=True)
-    pods = {one["metadata"]["name"]: one for one in made if one["kind"] == "StatefulSet"}
-    started = {
-        name: [one["name"] for one in pod["spec"]["template"]["spec"]["containers"]]
-        for name, pod in pods.items()
-    }
-    replicas = {f"replica-{letter}": ["replica"] for letter in "abc"}
-    controllers = {f"controller-{letter}": ["controller"] for letter in "ab"}
-    clusters = {"cluster": ["tower", "store", "gateway"]}
-    assert started == clusters | replicas | controllers
+        kubernetes_validate.validate(document, "1.31", strict=True)
     (given,) = [one["data"] for one in made if one["kind"] == "ConfigMap"]
-    assert given["topology.yaml"] == (CONTROLLED / "topology.yaml").read_text()
+    assert given["topology.yaml"] == MADE[KUBERNETES]["topology.yaml"]
+    pods = [one for one in made if one["kind"] == "StatefulSet"]
+    volumes = [volume for pod in pods for volume in pod["spec"]["template"]["spec"]["volumes"]]
+    maps = {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
+    assert maps == {one["metadata"]["name"] for one in made if one["kind"] == "ConfigMap"}
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_a_pod_of_kubernetes_is_what_the_topology_says(number):
-    cluster = load(CONTROLLED / "topology.yaml").cluster(f"cluster-{number}")
-    replicas, controllers = [], []
-    for document in yaml.safe_load_all((CONTROLLED / "links.yaml").read_text()):
-        if document["kind"] != "StatefulSet":
-            continue
-        name = f"{document['metadata']['name']}-{number}"
-        pod = document["spec"]["template"]["spec"]
-        assert pod["subdomain"] == document["spec"]["serviceName"] == "links"
-        (container,) = pod["containers"]
-        words = [
-            word.replace("$(POD)", name).replace("$(NUMBER)", str(number))
-            for word in container["args"]
-        ]
-        told = dict(word.split("=", 1) for word in words if "=" in word)
-        assert told["--cluster"] == cluster.name
-        ports = {port["containerPort"] for port in container["ports"]}
-        if "replica" in words:
-            found = called_replica(cluster, told["--listen"], None, None)
-            replicas.append(found)
-        else:
-            found = called_controller(cluster, told["--metrics"], None)
-            controllers.append(found)
-        assert ports == {int(one.rpartition(":")[2]) for one in (found.listen, found.metrics)}
-        (probed,) = {
-            container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")
-        }
-        (metrics,) = [port for port in container["ports"] if port["name"] == probed]
-        assert found.metrics == f"{name}.links:{metrics['containerPort']}"
-    assert tuple(replicas) == cluster.replicas
-    assert tuple(controllers) == cluster.controllers
-
-
-@pytest.mark.parametrize(
-    "file",
-    [
-        *("topology.yaml", "controlled.yaml"),
-        *("kubernetes/topology.yaml", "kubernetes-controlled/topology.yaml"),
-    ],
-)
+@pytest.mark.parametrize("file", ["topology.yaml", "controlled.yaml", "kubernetes.yaml"])
 def test_the_topologies_may_be_used(file):
     assert len(plan(load(DEPLOY / file)).links) == 8
 
 
 def commands():
-    """Every command line of ours in deploy/, where it stands."""
-    for unit in UNITS:
-        line = re.search(r"^ExecStart=/usr/bin/env (.*)$", unit.read_text(), re.MULTILINE)[1]
-        yield pytest.param(line.split(), id=unit.name)
-    for name, service in yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"].items():
-        yield pytest.param(service["command"], id=f"compose-{name}")
-    files = (DEPLOY / "kubernetes/clusters.yaml", CONTROLLED / "links.yaml")
-    for document in (one for file in files for one in yaml.safe_load_all(file.read_text())):
-        if document["kind"] == "StatefulSet":
-            for container in document["spec"]["template"]["spec"]["containers"]:
-                yield pytest.param(container["args"], id=f"kubernetes-{container['name']}")
+    """Every command line of ours in what is made, where it stands."""
+    for (target, _), files in MADE.items():
+        for name, text in files.items():
+            for place, words in found_in(name, text):
+                yield f"{target.value}-{name}-{place}", words
+    ((_, words),) = found_in(AUDIT.name, AUDIT.read_text())
+    yield "audit", words
 
 
-@pytest.mark.parametrize("words", list(commands()))
-def test_every_command_line_has_only_options_that_exist(words):
-    app = {"dafka": dafka_app, "distributor": distributor_app}[words[0]]
-    command = get_command(app).commands[words[1]]
-    if words[1] in ("gateway", "controller"):  # groups; of a gateway it is meant if none is named
-        command = command.commands["run"]
-    known = {option for parameter in command.params for option in parameter.opts}
-    given = {word.split("=")[0] for word in words if word.startswith("--")}
-    assert given <= known
-    required = {
-        parameter.opts[0]
-        for parameter in command.params
-        if parameter.required and parameter.param_type_name == "option"
-    }
-    assert required <= given
+def found_in(name, text):
+    if name.endswith(".service"):
+        line = re.search(r"^ExecStart=/usr/bin/env (.*)$", text, re.MULTILINE)
+        yield "", shlex.split(line[1])
+    elif name.endswith("compose.yaml"):
+        for service, told in yaml.safe_load(text)["services"].items():
+            yield service, told["command"]
+    elif name.startswith("cluster-"):
+        for document in yaml.safe_load_all(text):
+            if document["kind"] == "StatefulSet":
+                (container,) = document["spec"]["template"]["spec"]["containers"]
+                yield document["metadata"]["name"], container["args"]
 
 
-def test_kafka_clients_are_told_an_address_that_the_service_has():
-    service, _, pods = yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text())
-    (gateway,) = (
-        one for one in pods["spec"]["template"]["spec"]["containers"] if one["name"] == "gateway"
-    )
-    given = dict(word.split("=", 1) for word in gateway["args"] if "=" in word)
-    told = given["--advertised-listener"]
-    assert told == f"$(POD).{service['metadata']['name']}:9092"
-    assert {"name": "kafka", "port": 9092} in service["spec"]["ports"]
-    assert {"name": "kafka", "containerPort": 9092} in gateway["ports"]
+def test_every_kind_of_process_is_made_in_every_way():
+    kinds = {"tower", "store", "schemas", "gateway", "run", "replica", "controller"}
+    found = {(place.partition("-")[0], words[1]) for place, words in commands()}
+    ways = {target.value for target in DeploymentTarget}
+    assert found == {(way, kind) for way in ways for kind in kinds} | {("audit", "verify")}
 
 
-def test_every_process_of_a_pod_is_probed_where_it_serves_its_metrics():
-    *_, pods = yaml.safe_load_all((DEPLOY / "kubernetes/clusters.yaml").read_text())
-    for one in pods["spec"]["template"]["spec"]["containers"]:
-        (metrics,) = (word.split(":")[1] for word in one["args"] if word.startswith("--metrics="))
-        ports = {port["name"]: str(port["containerPort"]) for port in one["ports"]}
-        for probe, path in (("livenessProbe", "/health"), ("readinessProbe", "/ready")):
-            asked = one[probe]["httpGet"]
-            assert (asked["path"], ports[asked["port"]]) == (path, metrics), one["name"]
+@pytest.mark.parametrize("kind", sorted({words[1] for _, words in commands()}))
+def test_every_command_line_has_only_options_that_exist(kind):
+    lines = [(place, words) for place, words in commands() if words[1] == kind]
+    for place, words in lines:
+        app = {"dafka": dafka_app, "distributor": distributor_app}[words[0]]
+        command = get_command(app).commands[words[1]]
+        if kind in ("gateway", "controller"):  # groups; of a gateway it is meant if none is named
+            command = command.commands["run"]
+        known = {option for parameter in command.params for option in parameter.opts}
+        given = {word for word in words if word.startswith("--")}
+        assert given <= known, place
+        required = {
+            parameter.opts[0]
+            for parameter in command.params
+            if parameter.required and parameter.param_type_name == "option"
+        }
+        assert required <= given, place
 
 
-@pytest.mark.parametrize("level", [1, 3])
-def test_every_level_of_the_topology_has_its_process(level):
-    services = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
-    assert f"level-{level}" in services
-    links = plan(load(DEPLOY / "topology.yaml")).links
-    assert {link.level for link in links} == {1, 3}
-
-
-def test_the_registries_of_the_topology_have_their_processes():
-    wanted = {("dafka", "schemas"), ("distributor", "schemas")}
-    assert all(cluster.registry for cluster in load(DEPLOY / "topology.yaml").clusters)
-    ways = {"service": set(), "compose": set(), "kubernetes": set()}
-    for parameter in commands():
-        (words,) = parameter.values
-        ways[re.search("service|compose|kubernetes", parameter.id)[0]].add((words[0], words[1]))
-    assert wanted <= ways["service"]
-    assert wanted <= ways["compose"]
-    # Those of Kubernetes have no registry, and so need no process.
-    assert not any(one.registry for one in load(DEPLOY / "kubernetes/topology.yaml").clusters)
-    assert not wanted & ways["kubernetes"]
-    table = (DEPLOY / "README.md").read_text()
-    assert all(f"| `{' '.join(words)} --" in table for words in wanted)
-
-
-@pytest.mark.parametrize("number", [1, 2, 3, 4])
-def test_controllers_and_replicas_are_started_where_the_topology_has_them(number):
-    """Units and services say what the file does, on each of its hosts."""
-    cluster = load(DEPLOY / "controlled.yaml").cluster(f"cluster-{number}")
-    host = f"dafka-{number}b.example"
-    started = [
-        " ".join(words.values[0]).replace("${DAFKA_HOST:?}", "${DAFKA_HOST}")
-        for words in commands()
-        if words.values[0][1] in ("replica", "controller") and "kubernetes" not in words.id
-    ]
-    assert len(started) == 4, "units and services"
-    for text in started:
-        told = text.replace("${DAFKA_HOST}", host).split()
-        if told[1] == "replica":
-            listen = told[told.index("--listen") + 1]
-            assert called_replica(cluster, listen, None, None).metrics == f"{host}:9301"
-        else:
-            metrics = told[told.index("--metrics") + 1]
-            found = called_controller(cluster, metrics, None)
-            assert (found.metrics, found.listen) == (f"{host}:9303", f"{host}:7501")
-            assert len(called_replicas(cluster, {})) == 3
+@pytest.mark.parametrize("target", DeploymentTarget)
+def test_controllers_and_replicas_are_who_the_topology_says(target):
+    """What starts them says what the file does, on each of its hosts."""
+    file = "kubernetes.yaml" if target is DeploymentTarget.KUBERNETES else "controlled.yaml"
+    topology = load(DEPLOY / file)
+    started = {cluster.name: [] for cluster in topology.clusters}
+    for place, words in commands():
+        if place.startswith(target.value) and words[1] in ("replica", "controller"):
+            told = {key: words[words.index(key) + 1] for key in words if key.startswith("--")}
+            cluster = topology.cluster(told["--cluster"])
+            if words[1] == "replica":
+                found = called_replica(cluster, told["--listen"], None, told["--metrics"])
+            else:
+                found = called_controller(cluster, told["--metrics"], None)
+            started[cluster.name].append(found)
+    for cluster in topology.clusters:
+        wanted = {*cluster.replicas, *cluster.controllers}
+        assert set(started[cluster.name]) >= wanted

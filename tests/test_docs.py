@@ -15,9 +15,10 @@ import dafka
 import dafka.cli.main
 import distributor.cli.main
 import topology.cli
-from distributor.local.processes import ProcessKind, processes_of
+from distributor.local.processes import processes_of
 from topology import load, plan
 from topology.decode import KEYS
+from topology.processes import ProcessKind
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

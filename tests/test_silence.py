@@ -18,7 +18,8 @@ TOWER, STORE, OTHER = (f"tcp://127.0.0.1:{port}" for port in (10, 12, 16))
 PORT = "127.0.0.1:20"
 
 ASK_NOBODY = {
-    *("dafka store check", "dafka store compact", "dafka keys"),
+    *(f"dafka store {name}" for name in ("check", "compact", "backup", "restore")),
+    "dafka keys",
     *(f"dafka context {name}" for name in ("create", "use", "delete", "list", "show")),
     *("distributor trace", "distributor spark package"),
     # These start what they need, or need what runs on this machine.

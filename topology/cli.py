@@ -1,4 +1,4 @@
-"""`topology`: init, check, show, plan, names, prove, diff.
+"""`topology`: init, check, show, plan, names, prove, diff, size, deploy.
 
 Exit codes: 0 good, 1 a counter-example was found or a change is refused, 2 the file or the command
 line cannot be used.
@@ -16,35 +16,42 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from topology.capacity import Workload
+from topology.capacity import size as size_of
 from topology.copyflags import bit, format_flags, mask
+from topology.deploying import DeploymentTarget, deployment_files, write_deployment
 from topology.diff import diff as changes_between
 from topology.errors import InvalidError, Problem, TopologyError
 from topology.extras import MissingExtraError, told_of_extras
 from topology.files import file_problems
+from topology.kubernetes import KubernetesSettings
 from topology.loading import load
-from topology.model import Topology, branches
+from topology.model import ClusterName, Topology, branches
 from topology.names import Names
 from topology.output import (
     Columns,
     column,
     end_unwritten,
     fields_of,
+    number,
     open_console,
     print_json,
     table,
 )
 from topology.plan import plan as plan_of
 from topology.prove import prove as prove_plan
+from topology.quantities import bytes_of, seconds_of, shown_bytes
 from topology.render import render_dot, render_mermaid, render_text
 from topology.spread import Spread
 from topology.starter import CLUSTERS_MAX, starter
-from topology.terminal import complain, end_with_version, paragraphs, say
+from topology.terminal import complain, end_with_version, installed_version, paragraphs, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from rich.table import Table
 
+    from topology.capacity import ClusterSize, ProcessSize
     from topology.diff import Step
     from topology.plan import Link
     from topology.spread import Hop
@@ -370,6 +377,143 @@ def refusal_text(refusals: Sequence[Refusal]) -> str:
     for refusal in refusals:
         lines += [f"  {refusal.rule}: {refusal.message}", f"      hint: {refusal.hint}"]
     return "\n".join(lines)
+
+
+@app.command()
+def size(
+    file: File,
+    rate: Annotated[
+        list[str],
+        typer.Option(
+            metavar="[CLUSTER=]RECORDS",
+            help="Records a second that are published on each cluster, or on one; may be repeated.",
+        ),
+    ],
+    record: Annotated[
+        str, typer.Option(metavar="BYTES", help="Of one record, as in 100, 1KB or 1KiB.")
+    ] = "1KB",
+    retention: Annotated[
+        str, typer.Option(metavar="TIME", help="How long stores keep it, as in 12h or 7d.")
+    ] = "1d",
+    consumers: Annotated[
+        int, typer.Option(min=0, help="How many consumers read along on each cluster.")
+    ] = 0,
+    partitions: Annotated[
+        int, typer.Option(min=1, help="How many producers and topics publish on each, multiplied.")
+    ] = 10,
+    json_lines: Json = False,
+) -> None:
+    """Work out disk, network, memory and CPU of every process and cluster, for a load.
+
+    From who copies to whom, and from costs that were measured (docs/capacity.md).
+
+    Example: topology size config/four-clusters.yaml --rate 50000 --record 1KB --retention 7d
+    """
+    topology = _loaded(file)
+    try:
+        workload = Workload(
+            rates=_rates(topology, rate),
+            record_bytes=bytes_of(record),
+            keep_s=seconds_of(retention),
+            consumers=consumers,
+            partitions=partitions,
+        )
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    found = size_of(plan_of(topology), workload)
+    if json_lines:
+        print_json(found)
+        return
+    console = open_console()
+    console.print(
+        table(
+            PROCESS_SIZES, found.processes, f"processes of {file}", section=lambda one: one.cluster
+        )
+    )
+    console.print(table(CLUSTER_SIZES, found.clusters, "clusters, without producers"))
+    for warning in found.warnings:
+        say(warning)
+
+
+def _rates(topology: Topology, given: Sequence[str]) -> dict[ClusterName, float]:
+    """What is published on each cluster: the last number that is given for it."""
+    names = [cluster.name for cluster in topology.clusters]
+    rates = dict.fromkeys(names, 0.0)
+    for text in given:
+        name, equals, count = text.rpartition("=")
+        chosen = [one for one in names if one == name or not equals]
+        if not chosen:
+            raise ValueError(
+                f"{text!r}: there is no cluster {name!r}; there are {', '.join(names)}"
+            )
+        if not count.isascii() or not count.isdigit():
+            raise ValueError(f"{text!r} is not RECORDS or CLUSTER=RECORDS, a whole number")
+        rates |= dict.fromkeys(chosen, float(count))
+    return rates
+
+
+def _bytes(name: str) -> Callable[[object], str | None]:
+    def shown(row: object) -> str | None:
+        value = getattr(row, name)
+        return None if value is None else shown_bytes(value)
+
+    return shown
+
+
+PROCESS_SIZES: Columns[ProcessSize] = (
+    column("cluster"),
+    column("process"),
+    number("records/s", lambda one: round(one.records_per_s)),
+    number("in/s", _bytes("in_bytes_per_s")),
+    number("out/s", _bytes("out_bytes_per_s")),
+    number("cores"),
+    number("memory", _bytes("memory_bytes")),
+    number("disk", _bytes("disk_bytes")),
+)
+
+CLUSTER_SIZES: Columns[ClusterSize] = (
+    column("cluster"),
+    number("in/s", _bytes("in_bytes_per_s")),
+    number("out/s", _bytes("out_bytes_per_s")),
+    number("cores"),
+    number("memory", _bytes("memory_bytes")),
+    number("disk", _bytes("disk_bytes")),
+)
+
+
+@app.command()
+def deploy(
+    target: Annotated[DeploymentTarget, typer.Argument(help="What is to run the processes.")],
+    file: File,
+    out: Annotated[
+        Path, typer.Option(help="Where to write it; what an earlier call made there is replaced.")
+    ],
+    image: Annotated[str, typer.Option(help="Of containers; by default of this version.")] = "",
+    namespace: Annotated[str, typer.Option(help="kubernetes: where all of it is.")] = "dafka",
+    storage: Annotated[str, typer.Option(help="kubernetes: what a store asks for.")] = "50Gi",
+    json_lines: Json = False,
+) -> None:
+    """Write what runs a topology: manifests, or compose files or units of each of its hosts.
+
+    What is changed is listed. Only processes that read something else are started again.
+
+    Example: topology deploy kubernetes deploy/kubernetes.yaml --out out
+    """
+    settings = KubernetesSettings(
+        image=image or f"dafka-distributor:{installed_version()}",
+        namespace=namespace,
+        storage=storage,
+    )
+    try:
+        changed = write_deployment(deployment_files(target, file, settings), out)
+    except TopologyError as error:
+        raise _refusal(error) from error
+    if json_lines:
+        print_json({"changed": changed})
+    else:
+        for name in changed:
+            say(str(out / name))
+        say(f"{len(changed)} files changed" if changed else "nothing has changed")
 
 
 def trace_table(found: Spread, top: int = 4) -> Table:

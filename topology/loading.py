@@ -1,4 +1,4 @@
-"""A YAML file to plain values: the only importer of `yaml`.
+"""A YAML file to plain values, and back: the only importer of `yaml`.
 
 YAML can do much that a declaration of clusters has no use for and that has been used to bring
 programs down or to mislead people. Refused: anchors and aliases (a few lines expand to gigabytes),
@@ -20,6 +20,8 @@ from topology.errors import InvalidError, Problem, UnreadableError, below, short
 from topology.rules import problems_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from topology.model import Topology
 
 FILE_BYTES_MAX = 1024 * 1024
@@ -98,6 +100,21 @@ def parse(text: str, source: str) -> Document:
     if node is None:
         raise UnreadableError(f"cannot use {source}: the file is empty")
     return replace(document, values=_construct(node, "$", document))
+
+
+def dumped(documents: Iterable[object]) -> str:
+    """Write values as YAML, each as a document; keys stay in their order, long lines whole."""
+    return str(
+        yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=1_000, allow_unicode=True)
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes a value out each time that it stands somewhere."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """None; called by PyYAML for each."""
+        return True
 
 
 class _Loader(yaml.SafeLoader):

@@ -33,10 +33,15 @@ def say(text: str, *, file: TextIO | None = None, end: str = "\n") -> None:
 def end_with_version(wanted: bool) -> None:
     """End a program that was asked for its version; what does it where `--version` is an option."""
     if wanted:
-        from importlib.metadata import version
-
-        say(version("dafka-distributor"))
+        say(installed_version())
         sys.exit(0)
+
+
+def installed_version() -> str:
+    """The version of what is installed."""
+    from importlib.metadata import version
+
+    return version("dafka-distributor")
 
 
 def complain(program: str, error: object) -> None:

@@ -13,6 +13,7 @@ from dafka.process.health import Health, serve_health
 from dafka.process.logs import LineFormat
 from dafka.process.web_access import load_web_access
 from dafka.transport.keys import load_credentials
+from topology.terminal import installed_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +114,9 @@ def observed(metrics: str | None, web: Path | None) -> Health:
     """
     health = Health()
     if metrics is not None:
+        from dafka.process.metrics import BUILD  # most commands serve none
+
+        BUILD.info({"version": installed_version()})
         serve_health(metrics, health, web_access(web))
     return health
 

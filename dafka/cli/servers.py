@@ -1,15 +1,12 @@
 """`dafka tower` and `dafka store`: processes that run until they are told to stop.
 
-`dafka store check` and `dafka store compact`: a store's directory while nobody uses it.
+What else `dafka store` can do is in `dafka.cli.store_disk`.
 """
 
 from __future__ import annotations
 
 import logging
-import multiprocessing
 import re
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +20,6 @@ from dafka.cli.options import (
     ClusterArguments,
     Host,
     Insecure,
-    Json,
     Key,
     LogFormat,
     LogLevel,
@@ -36,27 +32,23 @@ from dafka.cli.options import (
     entered,
     observed,
 )
-from dafka.errors import MisuseError, StorageError
+from dafka.cli.store_disk import backup, check, compact, restore
+from dafka.errors import MisuseError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.node.store import Store
 from dafka.node.tower import Tower
-from dafka.plural import counted
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
 from dafka.records.envelope import ORIGIN_MAX
 from dafka.schemas.entries import TOPIC as SCHEMAS
-from dafka.storage.check import CheckReport
-from dafka.storage.check import check as check_log
 from dafka.storage.clocks import ALONE
 from dafka.storage.forgetting import FORGET_AFTER_MS
-from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.lmdb_log import Durability
 from dafka.storage.retention import HoldBounds, Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
-from topology.output import print_json
-from topology.terminal import say
 
 log = logging.getLogger(__name__)
 
@@ -246,71 +238,7 @@ def serve(
         end_within(shutdown_ms)
 
 
-Directory = Annotated[Path, typer.Argument(help="A store's directory; the store must be stopped.")]
-
-
-@store.command()
-def check(directory: Directory, json_lines: Json = False) -> None:
-    """Read a whole store and tell whether it is what it says. Exit code 1 if it is not.
-
-    Example: dafka store check data/store-1
-    """
-    _must_exist(directory)
-    # Where LMDB meets a damaged page, the process may just end.
-    context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, mp_context=context) as other:
-        try:
-            findings = other.submit(checked, str(directory)).result()
-        except BrokenProcessPool as error:
-            raise StorageError(
-                f"cannot read log at {str(directory)!r}: its file data.mdb is damaged so that "
-                "reading it ends the process; put back a copy, or move the directory away and "
-                "begin anew"
-            ) from error
-    if json_lines:
-        print_json(findings)
-    else:
-        for gap in findings.gaps:
-            say(f"passed over, since no store had them: {gap}")
-        for problem in findings.problems:
-            say(problem)
-        say(
-            f"{counted(findings.partitions, 'partition')}, {counted(findings.batches, 'batch')}, "
-            f"{counted(findings.records, 'record')}, {findings.size:,} bytes: "
-            + (counted(len(findings.problems), "problem") if findings.problems else "whole")
-        )
-    if findings.problems:
-        raise typer.Exit(1)
-
-
-def checked(directory: str) -> CheckReport:
-    """Open and check; in the process that may end of it.
-
-    Raises:
-        StorageError: It cannot be opened.
-    """
-    log = LmdbLog(directory)
-    try:
-        return check_log(log)
-    finally:
-        log.close()
-
-
-@store.command()
-def compact(directory: Directory, json_lines: Json = False) -> None:
-    """Give the disk back what retention has freed. Needs room for what is kept, once more.
-
-    Example: dafka store compact data/store-1
-    """
-    _must_exist(directory)
-    before, after = LmdbLog(directory).compact()
-    if json_lines:
-        print_json({"bytes_before": before, "bytes_after": after})
-    else:
-        say(f"{before:,} bytes before, {after:,} after")
-
-
-def _must_exist(directory: Path) -> None:
-    """Opening would make it."""
-    if not (directory / "data.mdb").is_file():
-        raise MisuseError(f"directory {str(directory)!r} is not a store's: it has no data.mdb")
+store.command()(check)
+store.command()(compact)
+store.command()(backup)
+store.command()(restore)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client import Counter, Gauge, Histogram, make_wsgi_app
+from prometheus_client import Counter, Gauge, Histogram, Info, make_wsgi_app
 
 if TYPE_CHECKING:
     from wsgiref.types import WSGIApplication
 
     from dafka.reasons import Reason
 
+BUILD = Info("dafka_build", "What runs here")
 RECORDS = Counter("dafka_records", "Records published or taken in", ["role", "direction"])
 BATCHES = Counter("dafka_batches", "Batches published or taken in", ["role", "direction"])
 BYTES = Counter("dafka_bytes", "Bytes of batches published or taken in", ["role", "direction"])

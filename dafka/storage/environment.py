@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 
 _CHECKSUM = struct.Struct(">I")
+CHECKSUM_BYTES = _CHECKSUM.size
 
 MAP_BYTES = 1 << 30
 """Address space mapped at first; it costs neither memory nor disk, and doubles when it is full."""
 
-_TABLES_MAX = 8
+TABLES_MAX = 8
 
-_FILE = "data.mdb"
-_DRAFT = "draft"
+FILE = "data.mdb"
+DRAFT = "draft"
 """A directory in which a file is made whole before it gets its name. Whatever a process that died
 has left in it is of no use."""
 
@@ -101,8 +102,8 @@ class Environment:
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
-            shutil.rmtree(self._directory / _DRAFT, ignore_errors=True)
-            if not (self._directory / _FILE).exists():
+            shutil.rmtree(self._directory / DRAFT, ignore_errors=True)
+            if not (self._directory / FILE).exists():
                 self._create()
             self._lmdb = _opened(self._directory, map_bytes, sync=sync)
             opened.callback(lambda: self._lmdb.close())
@@ -111,7 +112,7 @@ class Environment:
             """The owner's address, drawn when the environment was created."""
             self._tables = {name: self._lmdb.open_db(name) for name in tables}
             if created:
-                _sync_directory(self._directory.parent)
+                sync_directory(self._directory.parent)
             self._opened = opened.pop_all()
 
     def table(self, name: bytes) -> lmdb._Database:
@@ -143,7 +144,9 @@ class Environment:
         """
         with self.errors(attempt):
             while not self._written(work):
-                self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+                # A backup that was killed holds what was freed since, until somebody looks.
+                if not self._lmdb.reader_check():
+                    self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
 
     def unsealed(self, attempt: str, key: bytes, value: bytes) -> bytes:
         """Return what was `sealed`.
@@ -151,7 +154,7 @@ class Environment:
         Raises:
             StorageError: It is not what was written.
         """
-        whole = value[: -_CHECKSUM.size]
+        whole = value[:-CHECKSUM_BYTES]
         if sealed(key, whole) != value:
             raise self.damaged(attempt, f"the row of {key!r} is not what was written")
         return whole
@@ -163,22 +166,25 @@ class Environment:
             The bytes before and after.
 
         Raises:
-            StorageError: The disk refused, for instance because there is no room for both.
+            StorageError: The disk refused, for instance because there is no room for both; or a
+                backup is made.
         """
-        file, draft = self._directory / _FILE, self._directory / _DRAFT
-        with self.errors("compact"):
+        file, draft = self._directory / FILE, self._directory / DRAFT
+        with ExitStack() as locked, self.errors("compact"):
+            backup = DirectoryLock(self._directory, f"{self._kind} to compact it", BACKUP_LOCK)
+            locked.callback(backup.release)
             before = file.stat().st_size
             draft.mkdir(mode=OWNER_ONLY)
             try:
                 self._lmdb.copy(str(draft), compact=True)
-                (draft / _FILE).chmod(0o600)
-                _sync(draft / _FILE, os.O_RDWR)
+                (draft / FILE).chmod(0o600)
+                sync_path(draft / FILE, os.O_RDWR)
                 self._lmdb.close()
                 # Still locked: nobody can have opened the old file that loses its name here.
-                (draft / _FILE).replace(file)
+                (draft / FILE).replace(file)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
             self.close()
             return before, file.stat().st_size
 
@@ -201,7 +207,7 @@ class Environment:
     def damaged(self, attempt: str, what: str) -> StorageError:
         """Return what to raise where the file holds something that was not written there."""
         return StorageError(
-            f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {_FILE} is "
+            f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {FILE} is "
             f"damaged ({what}); put back a copy, or move the directory away and begin anew"
         )
 
@@ -210,17 +216,17 @@ class Environment:
 
         A process that dies between LMDB's first writes would leave one that cannot be opened.
         """
-        draft = self._directory / _DRAFT
+        draft = self._directory / DRAFT
         draft.mkdir(mode=OWNER_ONLY)
         with _opened(draft, self._map_bytes, sync=True) as made:
             self._own(made)
-        (draft / _FILE).replace(self._directory / _FILE)
-        _sync_directory(self._directory)
+        (draft / FILE).replace(self._directory / FILE)
+        sync_directory(self._directory)
         shutil.rmtree(draft)
 
     def _see_that_it_is_whole(self) -> None:
         """Refuse a file that ends before its last page: touching that would end the process."""
-        size = (self._directory / _FILE).stat().st_size
+        size = (self._directory / FILE).stat().st_size
         needed = (self._lmdb.info()["last_pgno"] + 1) * self._lmdb.stat()["psize"]
         if size < needed:
             raise self.damaged("open", f"{size:,} bytes, {needed:,} are in use")
@@ -294,7 +300,7 @@ class Environment:
                 meta = environment.open_db(b"meta", transaction)
                 transaction.put(b"format", layout, db=meta)
         if empty:
-            _sync_directory(self._directory)
+            sync_directory(self._directory)
         return str(identity.decode())
 
     def _unusable(self, reason: str) -> StorageError:
@@ -313,15 +319,16 @@ class Environment:
 
 
 def _opened(directory: Path, size: int, *, sync: bool) -> lmdb.Environment:
-    return lmdb.open(str(directory), map_size=size, max_dbs=_TABLES_MAX, sync=sync, mode=0o600)
+    return lmdb.open(str(directory), map_size=size, max_dbs=TABLES_MAX, sync=sync, mode=0o600)
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
     """Make the names in `directory` durable: a synced file nobody can find is lost too."""
-    _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
+    sync_path(directory, os.O_RDONLY | os.O_DIRECTORY)
 
 
-def _sync(path: Path, flags: int) -> None:
+def sync_path(path: Path, flags: int) -> None:
+    """Have on the disk what was written to a file or directory."""
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
@@ -330,6 +337,11 @@ def _sync(path: Path, flags: int) -> None:
 
 
 LOCK_NAME = "owner.pid"
+"""Who writes."""
+
+BACKUP_LOCK = "backup.pid"
+"""Who copies. A file that is compacted meanwhile counts its transactions anew, while LMDB's table
+of readers, which who copies keeps open, goes by the old ones."""
 
 
 class DirectoryLock:
@@ -338,13 +350,14 @@ class DirectoryLock:
     Args:
         directory: Exists.
         kind: What it holds, in a word, for error messages.
+        name: Of the file that is locked.
 
     Raises:
         StorageError: Another process holds it, or the directory cannot be written to.
     """
 
-    def __init__(self, directory: Path, kind: str) -> None:
-        path = directory / LOCK_NAME
+    def __init__(self, directory: Path, kind: str, name: str = LOCK_NAME) -> None:
+        path = directory / name
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         except OSError as error:

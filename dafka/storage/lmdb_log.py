@@ -56,7 +56,7 @@ FORMAT = "5"
 """Version of the layout above. 2 had no gaps; 2 and 3 no checksums, which rows are given; up to 4
 nothing was forgotten."""
 
-_PARTITIONS, _BATCHES, _ENTRIES = b"partitions", b"batches", b"entries"
+PARTITIONS, _BATCHES, ENTRIES = b"partitions", b"batches", b"entries"
 
 _UNCHECKED = b"tables"
 """What `entries` was up to 3."""
@@ -107,7 +107,7 @@ class LmdbLog:
         self._clock = clock
         self.changes = ChangeOrder(secrets.token_hex(8))
         sync = durability is Durability.FSYNC
-        tables = _PARTITIONS, _BATCHES, _ENTRIES, _UNCHECKED, *forgotten_table.TABLES
+        tables = PARTITIONS, _BATCHES, ENTRIES, _UNCHECKED, *forgotten_table.TABLES
         self._environment = Environment(
             directory,
             kind="log",
@@ -187,10 +187,10 @@ class LmdbLog:
                 transaction.put(key, value, overwrite=False, db=table)
             for partition, extent in changed.items():
                 place, value = _partition_key(partition), _packed(numbers[partition], extent)
-                table = self._environment.table(_PARTITIONS)
+                table = self._environment.table(PARTITIONS)
                 transaction.put(place, sealed(place, value), db=table)
             for place in ended:
-                transaction.delete(place, db=self._environment.table(_PARTITIONS))
+                transaction.delete(place, db=self._environment.table(PARTITIONS))
             self._forgotten.change(transaction, places, ended)
             self._put(transaction, entries)
 
@@ -295,7 +295,7 @@ class LmdbLog:
         """
         with self._environment.reading() as transaction:
             place = _table_key(table, key)
-            value = transaction.get(place, db=self._environment.table(_ENTRIES))
+            value = transaction.get(place, db=self._environment.table(ENTRIES))
             if value is None:
                 return None
             return self._environment.unsealed("read", place, bytes(value))
@@ -315,7 +315,7 @@ class LmdbLog:
         found: list[tuple[bytes, bytes]] = []
         with (
             self._environment.reading() as transaction,
-            transaction.cursor(self._environment.table(_ENTRIES)) as cursor,
+            transaction.cursor(self._environment.table(ENTRIES)) as cursor,
         ):
             there = cursor.set_range(first)
             while there and len(found) < count_max:
@@ -347,13 +347,11 @@ class LmdbLog:
         self._extents: dict[Partition, Extent] = {}
         self._numbers: dict[Partition, int] = {}
         with self._environment.reading("open") as transaction:
-            for key, value in transaction.cursor(self._environment.table(_PARTITIONS)):
+            for key, value in transaction.cursor(self._environment.table(PARTITIONS)):
                 place = bytes(key)
-                topic, _, address = place.partition(_SEPARATOR)
-                partition = Partition(text(topic), text(address))
                 standing = self._environment.unsealed("open", place, bytes(value))
-                number, start, end, *rest = _STANDING.unpack(standing)
-                self._extents[partition] = Extent(start, end - 1, *rest)
+                partition, number, extent = partition_row(place, standing)
+                self._extents[partition] = extent
                 self._numbers[partition] = number
         self._following = max(self._numbers.values(), default=-1) + 1
         """The number of the next partition; of one that is forgotten there are no batches."""
@@ -363,7 +361,7 @@ class LmdbLog:
 
     def _seal_what_is_not(self) -> None:
         """Give the rows of earlier versions their checksums."""
-        partitions, entries = (self._environment.table(one) for one in (_PARTITIONS, _ENTRIES))
+        partitions, entries = (self._environment.table(one) for one in (PARTITIONS, ENTRIES))
         unchecked = self._environment.table(_UNCHECKED)
         with self._environment.reading("open") as transaction:
             rows = {
@@ -385,7 +383,7 @@ class LmdbLog:
 
     def _put(self, transaction: lmdb.Transaction[bytes], entries: Iterable[TableEntry]) -> None:
         for name, key, new in entries:
-            place, table = _table_key(name, key), self._environment.table(_ENTRIES)
+            place, table = _table_key(name, key), self._environment.table(ENTRIES)
             if new is None:
                 transaction.delete(place, db=table)
             else:
@@ -507,6 +505,18 @@ def _ended(extent: Extent) -> PartitionEnd:
 def _packed(number: int, extent: Extent) -> bytes:
     start, head, *rest = extent
     return _STANDING.pack(number, start, head + 1, *rest)
+
+
+def partition_row(place: bytes, standing: bytes) -> tuple[Partition, int, Extent]:
+    """Read a row of `partitions` without its checksum: of which one, its number, what there is."""
+    topic, _, address = place.partition(_SEPARATOR)
+    number, start, end, *rest = _STANDING.unpack(standing)
+    return Partition(text(topic), text(address)), number, Extent(start, end - 1, *rest)
+
+
+def table_of(place: bytes) -> str:
+    """The table that a row of `entries` belongs to, by its key."""
+    return place.partition(_SEPARATOR)[0].decode("utf-8", "replace")
 
 
 def _partition_key(partition: Partition) -> bytes:

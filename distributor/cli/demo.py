@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from dafka.model import Partition, Record
     from distributor.demo.job import Published, ReadProof
     from distributor.demo.latency import HopLatency
-    from distributor.local.processes import Process
     from distributor.local.supervisor import Supervisor
     from distributor.verify.verdict import Verdict
     from topology import Link, Plan, Topology
+    from topology.processes import Process
 
 
 def demo(

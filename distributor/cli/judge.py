@@ -18,7 +18,6 @@ from dafka.errors import MisuseError
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
-from distributor.cli.bars import bar
 from distributor.cli.options import Conf, Engine, File, Json, Master
 from distributor.cli.spark import session
 from distributor.errors import PlanError
@@ -30,6 +29,7 @@ from distributor.verify.repair import Repair
 from distributor.verify.repair import repair as bring
 from distributor.verify.verdict import Verdict
 from topology import Topology
+from topology.bars import bar
 from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 
 if TYPE_CHECKING:

@@ -14,13 +14,13 @@ from dafka.groups.commit import CommitKey, checked_group
 from dafka.node.committer import Committer
 from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
-from distributor.cli.bars import Once
 from distributor.cli.options import File, Json
 from distributor.errors import CommandError, PlanError
 from distributor.loading import load
 from distributor.offsets.explanation import OffsetRow, forced
 from distributor.offsets.explanation import explain as explained
 from distributor.survey import survey_group
+from topology.bars import Once
 from topology.output import (
     Columns,
     column,

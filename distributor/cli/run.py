@@ -14,7 +14,7 @@ from dafka.errors import MisuseError
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
-from distributor.cli.called import refuse_beside_replicas
+from distributor.cli.called import on_own_host, refuse_beside_replicas
 from distributor.cli.options import Conf, Engine, Master
 from distributor.control.agent import ControlServer, SteeredLink
 from distributor.errors import PlanError
@@ -35,6 +35,10 @@ def run(
     cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
     conf: Conf,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Interface its nodes bind, if it is not on its cluster's host."),
+    ] = None,
     engine: Annotated[
         Engine, typer.Option(help="native: a process of its own; spark: a Spark job.")
     ] = Engine.NATIVE,
@@ -61,6 +65,8 @@ def run(
     declared = load(topology)
     links = _links_of(declared, cluster, level, topology)
     refuse_beside_replicas(declared.cluster(cluster), "distributor run", topology)
+    if host is not None:
+        declared = on_own_host(declared, declared.cluster(cluster), f"{host}:0")
     if engine is Engine.SPARK:
         if metrics is not None:
             raise MisuseError("--metrics needs --engine native: Spark serves its own")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dafka.errors import QueryError
-from distributor.cli.bars import Once, bar
 from distributor.cli.controller_asks import (
     Certificate,
     CertificateKey,
@@ -25,6 +24,7 @@ from distributor.survey import survey
 from distributor.verify.waiting import Awaited
 from distributor.verify.waiting import wait as wait_for_all
 from topology import plan
+from topology.bars import Once, bar
 from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 from topology.terminal import say
 

@@ -14,8 +14,8 @@ from distributor.dashboard.watcher import Watcher
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from distributor.local.processes import Process
     from topology.plan import Plan
+    from topology.processes import Process
 
 LOCAL_HOSTS = ("127.0.0.1", "localhost", "[::1]")
 """Names a page on this machine is asked for by. Another that leads here is somebody's trick."""

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dafka.errors import DafkaError
 from dafka.process.clock import wall_ms
 from distributor.link.meter import hop_buckets, link_totals, quantile
-from distributor.local.processes import ProcessKind
 from distributor.operations.meter import GatewayTotals, gateway_totals
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.status import status_of
 from distributor.verify.compare import verify
 from topology.copyflags import format_flags
 from topology.model import Branch
+from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
-    from distributor.local.processes import Process
     from topology.model import Tree
     from topology.plan import Plan
+    from topology.processes import Process
     from topology.spread import Spread
 
 DIFFERENCES_MAX = 50

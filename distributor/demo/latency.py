@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from distributor.link.meter import hop_buckets, quantile
-from distributor.local.processes import ProcessKind
 from distributor.operations.probe import probe
+from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from distributor.local.processes import Process
+    from topology.processes import Process
 
 
 class HopLatency(NamedTuple):

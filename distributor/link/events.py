@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Partition
+    from dafka.records.sampling import SampledRecord
 
 
 class StopReason(Enum):
@@ -236,12 +237,14 @@ class Hopped(Value, frozen=True):
         size: Bytes of the batch.
         latency_ms: From its delivery at the source.
         pulled: Whether it was copied because nobody brought it, against its flags.
+        sampled: The records whose senders want to see it, where that is looked for.
     """
 
     records: int
     size: int
     latency_ms: int
     pulled: bool = False
+    sampled: tuple[SampledRecord, ...] = ()
 
 
 class Skipped(Value, frozen=True):

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dafka.model import Partition
+    from dafka.records.sampling import SampledRecord
 
 
 @dataclass(slots=True)
@@ -21,6 +22,7 @@ class InflightBatch:
     size: int
     taken_ms: int
     pulled: bool
+    sampled: tuple[SampledRecord, ...] = ()
 
 
 class Hops:

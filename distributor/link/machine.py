@@ -25,6 +25,7 @@ from dafka.protocol.machine import Lifecycle, earliest
 from dafka.rate import Rate
 from dafka.records.batch import without_first
 from dafka.records.envelope import Envelope, stamped, unpack
+from dafka.records.sampling import sampled_in
 from dafka.wire.messages import Head
 from distributor.link.comparison import Comparison
 from distributor.link.events import (
@@ -113,6 +114,7 @@ class LinkSettings:
         passes: Holes that are passed over, of each partition one; what is more is not.
         forget_after_ms: How long a partition has to stand still that the source lists no more, as
             nothing of it is kept, before the link forgets it.
+        traced: Whether it looks for sampled records.
     """
 
     survey_interval_ms: int = 5_000
@@ -122,6 +124,7 @@ class LinkSettings:
     skips: Callable[[str], bool] = no_topic
     passes: Mapping[Partition, Hole] = field(default_factory=dict)
     forget_after_ms: int = 600_000
+    traced: bool = False
 
 
 class LinkMachine:
@@ -546,7 +549,8 @@ class LinkMachine:
         mirrored = Mirrored(self._copied(batch, envelope, flags))
         if not self._hops:
             self._taken_ms = now_ms
-        hop = InflightBatch(batch.end, batch.count, len(batch.content), now_ms, pulled)
+        sampled = sampled_in(batch) if self._settings.traced else ()
+        hop = InflightBatch(batch.end, batch.count, len(batch.content), now_ms, pulled, sampled)
         self._hops.add(partition, hop)
         self._sent[partition] = batch.end
         self._rate.sent(len(batch.content), batch.count, now_ms)
@@ -575,7 +579,7 @@ class LinkMachine:
             self._moved_ms[stored.partition] = self._taken_ms = now_ms
             self._stalled = False
             self._latency_ms = now_ms - hop.taken_ms
-            hopped = Hopped(hop.records, hop.size, self._latency_ms, hop.pulled)
+            hopped = Hopped(hop.records, hop.size, self._latency_ms, hop.pulled, hop.sampled)
             sided.append((Side.TARGET, hopped))
         return sided
 

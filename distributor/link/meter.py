@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from dafka.model import PartitionShare
     from distributor.link.events import Hopped, Skipped
+    from distributor.link.tracing import HopTracer
     from topology.plan import Link
 
 _LINK = ["source", "target", "level"]
@@ -78,9 +79,23 @@ _SHARE = re.compile(r" share \d+/\d+$")
 
 
 class LinkMeter:
-    """The series of one link towards one of its targets."""
+    """The series of one link towards one of its targets, and spans of sampled records.
 
-    def __init__(self, link: Link, target: str = "", share: PartitionShare = WHOLE) -> None:
+    Args:
+        link: Which.
+        target: Where it aims; by default its preferred one.
+        share: Which of its partitions.
+        tracer: What tells of hops of sampled records, if anybody wants that.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        target: str = "",
+        share: PartitionShare = WHOLE,
+        tracer: HopTracer | None = None,
+    ) -> None:
+        self._tracer = tracer
         part = "" if share == WHOLE else f" share {share.number}/{share.of}"
         labels = self._labels = (link.source, target or link.target, link.crossing + part)
         copied = BATCHES.labels(*labels), BYTES.labels(*labels)
@@ -103,6 +118,8 @@ class LinkMeter:
         """A batch is durable at the target."""
         (self._pulled if hopped.pulled else self._forwarded).add(hopped.records, hopped.size)
         self._hop_seconds.observe(hopped.latency_ms / 1_000)
+        if self._tracer is not None:
+            self._tracer.hopped(hopped)
 
     def tell(self) -> None:
         """Add what has hopped and what was skipped to the series; once for many."""

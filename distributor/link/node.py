@@ -44,6 +44,7 @@ from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.meter import LinkMeter
 from distributor.link.progress import LinkProgress
 from distributor.link.pull_order import patient
+from distributor.link.tracing import HopTracer, tracer_of
 from topology.plan import plan
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class LinkNode:
         here, there = Cluster.declared(source), Cluster.declared(target)
         address = here.new_address()
 
+        tracer = tracer_of()
         bounds = topology.links
         settings = LinkSettings(
             repair_after_ms=bounds.repair_after_ms,
@@ -108,6 +110,7 @@ class LinkNode:
             records_per_s=part_of(bounds.records_per_s, share),
             skips=bounds.skips,
             passes={hole.partition: hole for hole in passes},
+            traced=tracer is not None,
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}
@@ -131,7 +134,8 @@ class LinkNode:
             share=share,
         )
         ends = BothEnds(source, target, carried_by(topology, link), share=share)
-        meter = self._meter = LinkMeter(link, target.name, share)
+        hops = None if tracer is None else HopTracer(tracer, link, target.name)
+        meter = self._meter = LinkMeter(link, target.name, share, hops)
         role = LinkRole(machine, meter, ends, ThreadAsker(), self._answered, watched=watched)
         self._clusters: dict[Side, str] = {Side.SOURCE: source.name, Side.TARGET: target.name}
         self._role = role

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distributor.errors import ProcessError
-from distributor.local.processes import Process, ProcessKind
+from topology.processes import Process, ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

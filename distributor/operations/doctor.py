@@ -19,7 +19,6 @@ from dafka.plural import counted
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import Answers, ClusterClient
 from distributor.control.protocol import PAUSED_STATE
-from distributor.local.processes import ProcessKind
 from distributor.operations.meter import (
     clock_skews_s,
     gone_records,
@@ -31,17 +30,18 @@ from distributor.operations.probe import Vitals, probe
 from distributor.operations.shares import UNWRITTEN
 from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import at_once, furthest, lacking, survey
+from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from dafka.model import Partition
     from dafka.query.messages import HealthResponse
-    from distributor.local.processes import Process
     from distributor.operations.status import ClusterStatus, LinkStatus
     from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
     from topology.plan import Plan
+    from topology.processes import Process
 
 SKEW_S = 5.0
 """Clocks that are kept differ by milliseconds; a record's way from another cluster adds to that."""

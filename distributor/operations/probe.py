@@ -15,8 +15,8 @@ from distributor.survey import at_once
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from distributor.local.processes import Process
     from topology.model import Web
+    from topology.processes import Process
 
 TIMEOUT_S = 2.0
 """How long one page may take; the processes answer in milliseconds."""

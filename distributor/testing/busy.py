@@ -27,10 +27,11 @@ from dafka.errors import MisuseError
 from dafka.process.logs import set_up_logs
 from distributor.demo import drill, job
 from distributor.errors import PlanError
-from distributor.local.processes import ProcessKind, processes_of, refuse_taken
+from distributor.local.processes import processes_of, refuse_taken
 from distributor.local.supervisor import Supervisor
 from topology import load, plan
 from topology.output import Columns, number, open_console, table
+from topology.processes import ProcessKind
 from topology.terminal import say
 
 if TYPE_CHECKING:

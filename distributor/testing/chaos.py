@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Any
 
 from dafka.process.logs import set_up_logs
 from distributor.demo import drill, job
-from distributor.local.processes import ProcessKind, is_taken, processes_of
+from distributor.local.processes import is_taken, processes_of
 from distributor.local.supervisor import Supervisor
 from distributor.testing.proxy import Proxy, behind_proxy, deaf, processes_running, unheard
 from topology import load, plan
 from topology.model import Branch, StoreSpec
 from topology.output import Columns, column, number, open_console, table
+from topology.processes import ProcessKind
 from topology.render import render_text
 from topology.terminal import say
 from topology.testing import random_topology

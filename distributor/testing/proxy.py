@@ -25,9 +25,9 @@ from distributor.testing.socket_owners import SocketOwners, inode_of, listening
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from distributor.local.processes import Process
     from distributor.local.supervisor import Child
     from distributor.testing.socket_owners import Place
+    from topology.processes import Process
 
 LOOK_S = 0.05
 """How often it is looked who listens."""

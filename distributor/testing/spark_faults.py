@@ -37,7 +37,7 @@ from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from distributor.demo import job
 from distributor.errors import ProcessError
-from distributor.local.processes import ProcessKind, is_taken, processes_of
+from distributor.local.processes import is_taken, processes_of
 from distributor.local.supervisor import Supervisor, die_with_parent
 from distributor.survey import survey
 from distributor.testing.spark_driver import ORDERED, READ, SHUFFLED
@@ -45,6 +45,7 @@ from distributor.testing.standalone import FRUGAL, WORKERS, Standalone, family, 
 from distributor.verify.compare import verify
 from topology import load, plan
 from topology.output import Columns, column, number, open_console, table
+from topology.processes import ProcessKind
 from topology.terminal import say
 
 if TYPE_CHECKING:

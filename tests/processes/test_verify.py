@@ -17,8 +17,9 @@ from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.local.processes import ProcessKind, processes_of
+from distributor.local.processes import processes_of
 from topology import load, plan
+from topology.processes import ProcessKind
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 

@@ -48,6 +48,7 @@ from distributor.schemas.difference import SchemaDiff
 from distributor.schemas.promotion import Promoted
 from distributor.verify.verdict import Difference, Verdict
 from distributor.verify.waiting import Awaited
+from topology.capacity import ClusterSize, ProcessSize, Sizing
 from topology.cli import LinkOfPlan, NamesRow
 from topology.diff import Step
 from topology.errors import Problem
@@ -102,11 +103,14 @@ KNOWN = {
     "ClusterText": str,
     **{one.__name__: one for one in (RecoveryPoint, LinkStatus, ClusterStatus, LatePartition)},
     **{one.__name__: one for one in (StoppedPartition, Gone, LeftFlowRow, Difference)},
+    **{one.__name__: one for one in (ClusterSize, ProcessSize)},
 }
 """What modules import for type checkers only."""
 
 LINK = {**of(LinkRow), "stopped": tuple[StoppedPartition, ...]}
 SHOWN_PROBLEM = of(Problem)
+
+COPIED = {"partitions": int, "records": int}
 
 OUTPUTS: dict[str, tuple[dict[str, Any], ...]] = {
     "dafka consume": (RECORD,),
@@ -124,6 +128,8 @@ OUTPUTS: dict[str, tuple[dict[str, Any], ...]] = {
     "dafka context show": (of(ContextRow),),
     "dafka store check": (of(CheckReport),),
     "dafka store compact": ({"bytes_before": int, "bytes_after": int},),
+    "dafka store backup": ({**COPIED, "bytes": int, "sha256": str, "store": str},),
+    "dafka store restore": ({**COPIED, "made_ms": int, "store": str, "store_before": str},),
     "dafka gateway status": ({"gateway": str, "ready": bool, "reasons": Names},),
     "dafka gateway topics": (of(ServedTopicRow), of(ServedPartitionRow)),
     "dafka gateway groups": (of(CoordinatedGroupRow), of(CommittedRow)),
@@ -172,6 +178,8 @@ OUTPUTS: dict[str, tuple[dict[str, Any], ...]] = {
     "distributor controller unpause": (of(AimedLinkRow),),
     "distributor controller resume": (of(PassedOver),),
     "topology check": ({"valid": bool, "problems": [SHOWN_PROBLEM], **COUNTS},),
+    "topology deploy": ({"changed": Names},),
+    "topology size": (of(Sizing),),
     "topology plan": ({"links": list[LinkOfPlan]},),
     "topology names": ({"names": list[NamesRow]},),
     "topology prove": ({"holds": bool, **{name: of(Proof)[name] for name in PROVED}},),

@@ -120,7 +120,14 @@ def test_the_help_of_every_command_shows_an_example(command):
 
 
 def test_the_help_names_every_command():
-    assert set(get_command(cli.app).commands) == {*COMMANDS, "init", "names", "diff"}
+    assert set(get_command(cli.app).commands) == {
+        *COMMANDS,
+        "init",
+        "names",
+        "diff",
+        "size",
+        "deploy",
+    }
     result = CliRunner().invoke(cli.app, ["--help"])
     assert result.exit_code == 0
     assert all(command in result.output for command in COMMANDS)
@@ -458,3 +465,44 @@ def test_check_looks_at_files_where_that_is_asked(run, tmp_path):
     for name in ("access.toml", "cluster.secret", "me.secret"):
         (tmp_path / name).touch(mode=0o600)
     assert run("check", file, "--files")[0] == 0
+
+
+def test_size_shows_every_process_and_cluster(run):
+    words = "--rate", "1000", "--rate", "cluster-1=60000", "--retention", "7d"
+    code, out, _ = run("size", FOUR, *words)
+    assert code == 0
+    assert "63,000" in out
+    assert "clusters, without producers" in out
+    code, out, _ = run("size", FOUR, "--rate", "cluster-1=400000", "--json")
+    found = json.loads(out)
+    assert [one["cluster"] for one in found["clusters"]] == [f"cluster-{n}" for n in range(1, 5)]
+    assert found["processes"][0]["process"] == "producers"
+    assert "cluster-1 store-1 needs 1.6 cores" in found["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--rate", "c9=5"), "no cluster 'c9'"),
+        (("--rate", "many"), "is not RECORDS or CLUSTER=RECORDS"),
+        (("--rate", "5", "--record", "big"), "is not a number of bytes"),
+        (("--rate", "5", "--retention", "7"), "is not a time"),
+    ],
+)
+def test_size_names_what_it_cannot_read(run, words, told):
+    code, _, err = run("size", FOUR, *words)
+    assert code == 2
+    assert told in " ".join(err.replace("│", " ").split())
+
+
+def test_deploy_lists_what_it_has_changed(run, tmp_path):
+    words = ("deploy", "systemd", CONFIG.parent / "deploy/topology.yaml", "--out", tmp_path)
+    code, out, _ = run(*words)
+    assert code == 0
+    assert f"{tmp_path}/dafka-1.example/dafka-cluster-1-store-1.service\n" in out
+    assert out.endswith("32 files changed\n")
+    assert run(*words) == (0, "nothing has changed\n", "")
+    assert run(*words, "--json") == (0, '{"version": 1, "changed": []}\n', "")
+    code, _, err = run("deploy", "kubernetes", FOUR, "--out", tmp_path)
+    assert code == 2
+    assert "data 'data/cluster-1'" in err

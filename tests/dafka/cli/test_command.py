@@ -29,7 +29,7 @@ def test_functions_and_groups_become_commands_of_the_name_given(app):
     commands = get_command(app).commands
     assert list(commands) == [*PLACES]
     assert commands["peek"].name == "peek"
-    assert list(commands["store"].commands) == ["check", "compact"]
+    assert list(commands["store"].commands) == ["check", "compact", "backup", "restore"]
     assert commands.get("teleport") is None
 
 

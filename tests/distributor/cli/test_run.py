@@ -41,8 +41,9 @@ def test_it_does_nothing_that_replicas_do(run, engine):
         (("--cluster", "cluster-1", "--level", "2"), "cluster-1/1, cluster-1/3"),
         (("--cluster", "cluster-1", "--level", "3", "--log-level", "loud"), "'loud'"),
         (("--cluster", "cluster-1", "--level", "3", "--metrics", "127.0.0.1:70000"), "70000"),
+        (("--cluster", "cluster-1", "--level", "3", "--host", "192.0.2.7"), "192.0.2.7"),
     ],
-    ids=range(4),
+    ids=range(5),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     done = subprocess.run(

@@ -12,13 +12,13 @@ from rich.console import Console
 from distributor.cli import up as module
 from distributor.cli.up import reloaded, up_view, watch
 from distributor.local.pidfile import PidFile, find
-from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import Child
 from distributor.operations.status import (
     ClusterStatus,
     Status,
 )
 from topology import plan
+from topology.processes import Process, ProcessKind
 
 DEPLOYED = Path(__file__).parents[3] / "deploy" / "topology.yaml"
 

@@ -14,13 +14,13 @@ from dafka.model import Partition
 from dafka.process.files import write_secret
 from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
-from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ILL, LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 from tests.support.certificates import write_web
 from topology import plan
 from topology.model import Web
+from topology.processes import Process, ProcessKind
 
 pytestmark = [
     pytest.mark.net,

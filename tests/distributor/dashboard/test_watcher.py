@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from dafka.errors import QueryError
 from distributor.dashboard import watcher as module
 from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
-from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
 from distributor.operations.status import LinkStatus, Status
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict
 from topology import load, plan, spread
+from topology.processes import Process, ProcessKind
 
 EXPOSITION = """
 # TYPE dafka_gateway_connections gauge

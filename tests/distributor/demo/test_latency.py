@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from distributor.demo.latency import HopLatency, hop_latencies
-from distributor.local.processes import Process, ProcessKind
+from topology.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.net
 

@@ -10,7 +10,6 @@ import pytest
 from dafka.cli.servers import retention_of
 from distributor.errors import PlanError
 from distributor.local.processes import (
-    ProcessKind,
     control_endpoints,
     endpoints_of,
     is_own,
@@ -29,6 +28,7 @@ from topology.model import (
     Security,
     Web,
 )
+from topology.processes import ProcessKind
 
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
 

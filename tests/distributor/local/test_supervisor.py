@@ -13,8 +13,8 @@ import pytest
 
 from distributor.errors import ProcessError
 from distributor.local import supervisor as module
-from distributor.local.processes import Process, ProcessKind
 from distributor.local.supervisor import LOG_BYTES_MAX, ProcessChanges, Supervisor
+from topology.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.slow
 
@@ -186,7 +186,7 @@ def test_children_end_with_a_killed_parent(tmp_path, until):
     code = f"""
 import sys, time
 from pathlib import Path
-from distributor.local.processes import Process, ProcessKind
+from topology.processes import Process, ProcessKind
 from distributor.local.supervisor import Supervisor
 command = (sys.executable, "-c", {SLEEPS!r})
 child = Process(name="c", kind=ProcessKind.TOWER, cluster="c", command=command, metrics=None)

@@ -8,13 +8,14 @@ import pytest
 from dafka.model import Partition
 from dafka.query.messages import HealthResponse
 from dafka.records.envelope import Envelope
-from distributor.local.processes import ProcessKind, processes_of
+from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
 from topology import plan
 from topology.model import ControllerSpec, GatewaySpec, Placement, ReplicaSpec
+from topology.processes import ProcessKind
 from topology.testing import topology_of, tree_of
 
 pytestmark = pytest.mark.net

@@ -10,10 +10,10 @@ from dafka.errors import MisuseError
 from dafka.process.files import write_secret
 from dafka.process.health import Health, serve_health
 from dafka.process.web_access import load_web_access
-from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import probe
 from tests.support.certificates import write_web
 from topology.model import Web
+from topology.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.net
 

@@ -9,8 +9,8 @@ from contextlib import closing
 
 import pytest
 
-from distributor.local.processes import Process, ProcessKind
 from distributor.testing.proxy import Hindrance, Proxy, behind_proxy
+from topology.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.net
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from distributor.cli.bars import Once, bar
+from topology.bars import Once, bar
 
 
 def test_where_nobody_looks_on_nothing_is_shown(capsys):

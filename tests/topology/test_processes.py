@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from topology.model import Ports
+from topology.plan import plan
+from topology.processes import ProcessKind, processes_of
+from topology.testing import topology_of, tree_of
+
+FOUR = topology_of(tree_of((3, (1, "a", "b"), (1, "c", "d"))))
+FILE = Path("there/topology.yaml")
+
+
+def test_what_is_started_first_stands_first_and_runs_under_its_program():
+    found = processes_of(plan(FOUR), FILE)
+    kinds = [one.kind for one in found]
+    assert (
+        kinds == [ProcessKind.TOWER] * 4 + [ProcessKind.STORE] * 4 + [ProcessKind.DISTRIBUTOR] * 8
+    )
+    assert found[0].command == ("dafka", "tower", "--endpoint", "tcp://127.0.0.1:20000")
+    words = "distributor run --topology there/topology.yaml --cluster a --level 3"
+    assert found[8].command == tuple(words.split())
+    assert all(one.metrics is None for one in found)
+
+
+def test_metrics_are_where_the_file_says_or_who_asks():
+    numbered = replace(FOUR, metrics=Ports(host="here", first_port=9_000))
+    found = processes_of(plan(numbered), FILE)
+    assert [one.metrics for one in found] == [f"here:{9_000 + n}" for n in range(16)]
+    found = processes_of(plan(numbered), FILE, lambda kind, name, cluster, index: f"{name}:{index}")
+    assert found[1].metrics == "b-tower-1:1"
+    assert found[1].command[-2:] == ("--metrics", "b-tower-1:1")
+
+
+def test_what_a_distributor_reads_has_nothing_of_what_others_do():
+    before = {one.name: one.reads for one in processes_of(plan(FOUR), FILE)}
+    stores = (replace(FOUR.clusters[3].stores[0], query="tcp://127.0.0.1:30000"),)
+    moved = replace(FOUR, clusters=(*FOUR.clusters[:3], replace(FOUR.clusters[3], stores=stores)))
+    after = {one.name: one.reads for one in processes_of(plan(moved), FILE)}
+    same = {name for name in before if before[name] == after[name]}
+    assert {"a-level-1", "b-level-1"} <= same
+    assert not {"d-level-1", "c-level-1", "a-level-3"} & same
