@@ -37,15 +37,11 @@ def test_what_only_kafka_knows_is_passed_over_and_told_once_it_matters(caplog):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        ("kafka.bootstrap.servers", "h:9092", "say 'topology' .* and 'cluster'"),
-        ("kafka.security.protocol", "SSL", "say 'access' and 'key'"),
-        ("kafka.sasl.jaas.config", "x", "say 'access' and 'key'"),
-    ],
+    ("name", "text"),
+    [("kafka.security.protocol", "SSL"), ("kafka.sasl.jaas.config", "x")],
 )
-def test_what_names_a_cluster_or_keeps_strangers_out_is_refused(name, text, complaint):
-    with pytest.raises(MisuseError, match=complaint):
+def test_what_keeps_strangers_out_is_refused(name, text):
+    with pytest.raises(MisuseError, match=f"'{name}' .* who the job is by 'access' and 'key'"):
         Given({name: text}).check_names(["topic"], told=True)
 
 
