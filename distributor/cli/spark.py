@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dafka.errors import MisuseError
+from dafka.model import is_loopback
+from dafka.plural import counted
 from dafka.process.signals import run_until_told, stop_event
+from distributor.errors import ProcessError
 from topology.output import open_console
 from topology.terminal import say
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from dafka.process.signals import LongRunning
     from dafka.spark.session import SparkSession
     from distributor.spark.link_job import LinkJob
     from topology import Link, Topology
@@ -82,7 +86,40 @@ def run_links(
         if available_now:
             _backfill(jobs, links)
         else:
-            run_until_told(*jobs)
+            beside = _beside(_at_driver(declared, links[0].source, spark), links, stack)
+            run_until_told(*jobs, *beside)
+
+
+def _beside(declared: Topology, links: Sequence[Link], stack: ExitStack) -> list[LongRunning]:
+    """What goes on beside a link's records, whatever copies these: positions, and heartbeats."""
+    # What only asks for a session need not wait for them.
+    from distributor.control.flow_work import OffsetsFlow
+    from distributor.operations.heartbeat import heartbeat_of
+
+    running: list[LongRunning] = []
+    for link in links:
+        positions = OffsetsFlow(declared, link, permitted=True)
+        stack.callback(positions.close)
+        running.append(positions)
+    beats = heartbeat_of(declared, links[0].source, links[0].level)
+    if beats is not None:
+        stack.callback(beats.close)
+        running.append(beats)
+    return running
+
+
+def _at_driver(declared: Topology, cluster: str, spark: SparkSession) -> Topology:
+    """The topology as the driver knows it, whose nodes are bound where executors reach it.
+
+    A cluster that is only reached on its own machine has its driver there, too.
+    """
+    from distributor.cli.called import on_own_host
+
+    spec = declared.cluster(cluster)
+    if is_loopback(spec.host):
+        return declared
+    host = spark.sparkContext.getConf().get("spark.driver.host")
+    return on_own_host(declared, spec, None if host is None else f"{host}:0")
 
 
 def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
@@ -102,3 +139,9 @@ def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
                     left.remove((job, link, bar))
     for job, link in zip(jobs, links, strict=True):
         say(f"{link.source} to {job.target}: {job.copied:,} records read")
+    parted = [f"{topic} {address}" for job in jobs for topic, address in job.parted]
+    if parted:
+        raise ProcessError(
+            f"{counted(len(parted), 'partition')} were not copied, as both ends hold other records "
+            f"under the same name: {parted[0]}; `distributor verify --deep` shows where"
+        )
