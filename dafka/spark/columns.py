@@ -50,8 +50,12 @@ TYPES: dict[str, DataType] = {
     "headers": HEADERS,
     "copy_flags": LongType(),
     "origin": IntegerType(),
+    "epoch": IntegerType(),
 }
 """Every column there is. The first ones stand in the order of Spark's Kafka source."""
+
+ASKED_FOR = ("headers", "epoch")
+"""Those that are there only where somebody asks for them."""
 
 _ARROW: dict[str, pa.DataType] = {
     "key": pa.binary(),
@@ -64,6 +68,7 @@ _ARROW: dict[str, pa.DataType] = {
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     "copy_flags": pa.int64(),
     "origin": pa.int32(),
+    "epoch": pa.int32(),
 }
 
 _TIMESTAMP_MS_MAX = (1 << 63) // 1_000 - 1
@@ -71,10 +76,9 @@ _TIMESTAMP_MS_MAX = (1 << 63) // 1_000 - 1
 
 
 def all_columns(*, headers: bool) -> StructType:
-    """The schema of a source: every column, headers only where they are asked for."""
-    return StructType(
-        [StructField(name, kind) for name, kind in TYPES.items() if headers or name != "headers"]
-    )
+    """The schema of a source: every column but those that are asked for, as headers may be."""
+    left_out = {*ASKED_FOR} - ({"headers"} if headers else set())
+    return StructType([StructField(name, TYPES[name]) for name in TYPES if name not in left_out])
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:
@@ -198,4 +202,5 @@ _COLUMNS: dict[str, Callable[[Page, Sequence[Partition], slice], pa.Array]] = {
     "headers": lambda page, _, rows: _headers(page, rows),
     "copy_flags": lambda page, _, rows: pa.array(page.copy_flags[rows].view(np.int64)),
     "origin": lambda page, _, rows: pa.array(page.origin[rows].astype(np.int32)),
+    "epoch": lambda page, _, rows: pa.array(page.epoch[rows].astype(np.int32)),
 }

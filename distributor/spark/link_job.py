@@ -12,7 +12,6 @@ carrying some records twice.
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import logging
 import shutil
@@ -30,18 +29,18 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.process.clock import now_ms
 from dafka.spark.bounds import TopicSelection
-from dafka.spark.columns import shown
 from dafka.spark.planning import RangeReader
 from dafka.spark.progress import Progress
+from dafka.wire.primitives import octets_of
 from distributor.errors import ProcessError
 from distributor.link.events import StopReason
 from distributor.link.node import COPIED_AGAIN, MEANINGS
 from distributor.link.target import Drain, Drained, Probed, TargetMachine, TargetSettings
 from distributor.spark.histories import Histories
+from distributor.spark.patterns import carried_pattern
 from distributor.spark.source import endpoints
 from distributor.survey import gives_sign_of_life
 from topology.copyflags import bit, mask
-from topology.model import HEARTBEATS, INTERNAL, KAFKA_TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,9 +57,6 @@ log = logging.getLogger(__name__)
 RECORDS_PER_TRIGGER = 2_000_000
 """What a micro-batch copies at most: some seconds' work, so that progress shows and a failure
 repeats little."""
-
-_NONE = "(?!)"
-"""Matches nothing."""
 
 BACKOFF_S_MAX = 30.0
 
@@ -85,6 +81,7 @@ class LinkJob:
         available_now: Copy what is there now, then end.
         backoff_s_max: The longest wait before a query that has failed is started again; the first
             is half a second.
+        look_interval_ms: How often both ends are asked whether they still mean the same records.
     """
 
     def __init__(
@@ -96,14 +93,16 @@ class LinkJob:
         directory: Path = Path(),
         available_now: bool = False,
         backoff_s_max: float = BACKOFF_S_MAX,
+        look_interval_ms: int = LOOK_INTERVAL_MS,
     ) -> None:
         self._spark = spark
         self._topology = topology
         self._link = link
-        self._pattern = pattern_of(topology, link.span)
+        self._pattern = carried_pattern(topology, link.span)
         self._directory = directory
         self._available_now = available_now
         self._backoff_s_max = backoff_s_max
+        self._look_interval_ms = look_interval_ms
         self._checkpoint = tempfile.mkdtemp(prefix="dafka-link-")
         self._failures = 0
         self._due_s = time.monotonic()
@@ -119,7 +118,7 @@ class LinkJob:
         self._probe_due_ms = now_ms()
         self._histories: Histories | None = None
         """Of the present target, once it was asked."""
-        self._look_due_ms = now_ms() + LOOK_INTERVAL_MS
+        self._look_due_ms = now_ms() + self._look_interval_ms
         self._parted: Mapping[Partition, int] = {}
         self._query: StreamingQuery | None = None
         self._error = ""
@@ -285,7 +284,7 @@ class LinkJob:
         found = self._compared().looked()
         if found is None:
             return
-        self._look_due_ms = now_ms() + LOOK_INTERVAL_MS
+        self._look_due_ms = now_ms() + self._look_interval_ms
         if found.keys() != self._parted.keys():
             self._end_query()
             self._leave_out(found)
@@ -311,7 +310,7 @@ class LinkJob:
         if self._histories is not None:
             self._histories.close()
         self._histories, self._parted = None, {}
-        self._look_due_ms = now_ms() + LOOK_INTERVAL_MS
+        self._look_due_ms = now_ms() + self._look_interval_ms
 
     def _steer(self, effect: TargetEffect) -> None:
         if isinstance(effect, Drain):
@@ -350,38 +349,12 @@ def _behind_holes(
 
 
 def without(partitions: Collection[Partition]) -> Column:
-    """Return the condition that a row is of none of these partitions."""
-    addresses: dict[str, list[str]] = {}
-    for topic, address in partitions:
-        addresses.setdefault(shown(topic), []).append(shown(address))
+    """Return the condition that a whole batch is of none of these partitions."""
     those = (
-        (F.col("topic") == topic) & F.col("partition").isin(named)
-        for topic, named in addresses.items()
+        (F.col("topic") == F.lit(octets_of(topic))) & (F.col("partition") == F.lit(octets_of(name)))
+        for topic, name in partitions
     )
     return ~reduce(or_, those, F.lit(False))
-
-
-def pattern_of(topology: Topology, span: Collection[str] = ()) -> str:
-    """Return topics as one regular expression.
-
-    Args:
-        topology: Where they are placed.
-        span: What links carry that are on exactly these clusters, as `Topology.carries` has it;
-            empty for what is wanted, wherever it is.
-    """
-    included = "|".join(map(fnmatch.translate, topology.topics.include)) or _NONE
-    # Never a topic of the cluster itself, as `Topics.wants` has it.
-    excluded = "|".join(map(fnmatch.translate, (f"{INTERNAL}*", *topology.topics.exclude)))
-    copied = f"(?!{excluded})(?:{included})"
-    if not span:
-        return copied
-    placed = "" if len(span) == len(topology.clusters) else _NONE
-    for rule in reversed(topology.placement):  # the first that matches counts
-        here = "" if {*rule.clusters} == {*span} else _NONE
-        matches = fnmatch.translate(rule.topics)
-        placed = f"(?:(?={matches}){here}|(?!{matches}){placed})"
-    travelling = f"{HEARTBEATS}|{KAFKA_TOPICS}|" if len(span) == len(topology.clusters) else ""
-    return f"{travelling}{placed}{copied}"
 
 
 def offsets_text(starts: dict[Partition, int]) -> str:

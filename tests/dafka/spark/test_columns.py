@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from dafka.errors import MisuseError
 from dafka.model import Partition
@@ -100,6 +100,13 @@ def test_all_64_flags_are_kept(make_batch):
     assert rows([batch], 0, 1, ["copy_flags"]) == [{"copy_flags": -1}]
 
 
+def test_the_epoch_of_flags_is_there_where_it_is_asked_for(make_batch):
+    batch = make_batch([b"x"], envelope=Envelope(1, 0b1, 7))
+    assert rows([batch], 0, 1, ["epoch"]) == [{"epoch": 7}]
+    assert "epoch" not in all_columns(headers=True).fieldNames()
+    assert checked_columns(StructType([StructField("epoch", IntegerType())])) == ("epoch",)
+
+
 def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
     batch = make_batch([b"v"], partition=Partition("caf\udce9", "AB" * 16))
     assert rows([batch], 0, 1, ["topic"]) == [{"topic": "caf\ufffd"}]
@@ -107,11 +114,12 @@ def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is(make_batch):
 
 def test_arrow_types_are_what_spark_expects(make_batch):
     table = record_batch(Page([make_batch([b"v"])]), [Range(PARTITION, 0, 1)], list(TYPES))
-    assert table.schema.equals(to_arrow_schema(all_columns(headers=True), timezone="UTC"))
+    everything = StructType([StructField(name, kind) for name, kind in TYPES.items()])
+    assert table.schema.equals(to_arrow_schema(everything, timezone="UTC"))
 
 
 def test_headers_are_a_column_only_where_asked_for():
-    assert all_columns(headers=True).fieldNames() == list(TYPES)
+    assert all_columns(headers=True).fieldNames() == [name for name in TYPES if name != "epoch"]
     assert "headers" not in all_columns(headers=False).fieldNames()
 
 

@@ -177,15 +177,6 @@ def test_a_report_where_spark_cannot_write_is_refused_first(
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "more", ["levels: {epoch: 1}", 'placement: [{topics: "local", clusters: [c1]}]']
-)
-def test_what_an_audit_does_not_know_is_refused(run, make_pair, more):
-    code, _, err = run("audit", make_pair(more).file)
-    assert code == 2
-    assert "use distributor verify --deep" in err
-
-
 def test_natively_it_is_another_command(run, pair):
     code, _, err = run("audit", pair.file, "--engine", "native")
     assert code == 2
