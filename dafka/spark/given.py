@@ -28,8 +28,14 @@ KAFKAS_OWN = (
 `kafka.`. They are let through."""
 
 _TABLES = "provider"
-"""What Spark's catalog adds to the options of a table that is created, with Spark 4.3. A query is
-then told none at all."""
+"""What Spark's catalog adds to the options of a table that is created without columns, with Spark
+4.3. A query is then told none at all but those that it has itself."""
+
+_INSTEAD = (
+    "a table of Spark's catalog does not pass its options on to queries: say CREATE TABLE name "
+    "(columns) USING dafka, and the options in each query, FROM name WITH (…); or say CREATE "
+    "TEMPORARY VIEW in place of CREATE TABLE"
+)
 
 _KAFKA = "kafka."
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
@@ -62,6 +68,8 @@ class Given:
             known: Names of options.
             told: Whether to log which are passed over.
         """
+        if not self._options:
+            raise MisuseError(f"no option is given; {_INSTEAD}")
         self.check_strangers()
         names = {name.lower(): name for name in known}
         passed = {name.lower() for name in KAFKAS_OWN}
@@ -69,10 +77,7 @@ class Given:
             if name in names:
                 continue
             if name == _TABLES:
-                raise MisuseError(
-                    "a table of Spark's catalog does not pass its options on to queries: say "
-                    "CREATE TEMPORARY VIEW in place of CREATE TABLE"
-                )
+                raise MisuseError(_INSTEAD)
             if not name.startswith(_KAFKA) and name not in passed:
                 near = get_close_matches(name, names, 1)
                 hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it;"

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dafka.errors import MisuseError
-from dafka.model import is_loopback
 from dafka.plural import counted
 from dafka.process.signals import run_until_told, stop_event
 from distributor.errors import ProcessError
@@ -86,7 +85,7 @@ def run_links(
         if available_now:
             _backfill(jobs, links)
         else:
-            beside = _beside(_at_driver(declared, links[0].source, spark), links, stack)
+            beside = _beside(_at_driver(declared, links[0].source), links, stack)
             run_until_told(*jobs, *beside)
 
 
@@ -108,18 +107,21 @@ def _beside(declared: Topology, links: Sequence[Link], stack: ExitStack) -> list
     return running
 
 
-def _at_driver(declared: Topology, cluster: str, spark: SparkSession) -> Topology:
-    """The topology as the driver knows it, whose nodes are bound where executors reach it.
+def _at_driver(declared: Topology, cluster: str) -> Topology:
+    """The topology as the driver knows it, which may be on another host than its cluster.
 
-    A cluster that is only reached on its own machine has its driver there, too.
+    Raises:
+        ProcessError: There is no way from here to its towers.
     """
+    from dafka.spark.staging import own_host
     from distributor.cli.called import on_own_host
 
     spec = declared.cluster(cluster)
-    if is_loopback(spec.host):
-        return declared
-    host = spark.sparkContext.getConf().get("spark.driver.host")
-    return on_own_host(declared, spec, None if host is None else f"{host}:0")
+    try:
+        host = own_host(spec.towers[0])
+    except OSError as error:
+        raise ProcessError(f"there is no way to tower {spec.towers[0]}: {error}") from error
+    return on_own_host(declared, spec, f"{host}:0")
 
 
 def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
