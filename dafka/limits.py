@@ -22,6 +22,10 @@ HEADER_BYTES_MAX = 4 * 1024 * 1024
 HELLO_TOPICS_MAX = 10_000
 """Topics in one CONSUMER-HELLO."""
 
+LISTENED_BYTES_MAX = 64 * 1024
+"""Names of topics that a consumer without a key subscribes to; one of more listens to all topics.
+Publishers keep thirty to fifty times as much of each consumer's (docs/adr/0029)."""
+
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """A record batch with its envelope: half a frame, so that one batch always fits."""
 

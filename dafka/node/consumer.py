@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
-from dafka.limits import HELLO_TOPICS_MAX
+from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
 from dafka.model import Partition, Record, checked_topic
 from dafka.node.group import GroupOptions, GroupRole, joined
 from dafka.node.loop import Node
@@ -145,8 +145,10 @@ class Consumer:
             options = GroupOptions(
                 group, cluster.stores, auto_commit_ms, session_timeout_ms, max_hold_ms
             ).checked(names, positions)
+        names = tuple(map(checked_topic, names))
         settings = ConsumerSettings(
-            topics=tuple(checked_topic(name) for name in names),
+            topics=listened(names, cluster),
+            wants=frozenset(names).__contains__,
             start=Start(start) if options is None else Start.ASSIGNED,
             positions=_checked_positions(positions or {}),
             committed=isolation == "stored",
@@ -432,6 +434,15 @@ class Consumer:
         pass_over(batch, sequence)
         if self._group is not None:
             self._group.hand.hold_rest()  # so that the position goes behind them
+
+
+def listened(topics: tuple[str, ...], cluster: Cluster) -> tuple[str, ...]:
+    """Return the topics to subscribe to; none, so all, where publishers would have to keep much.
+
+    With keys nobody may subscribe to more than he may read, and who brings names is known.
+    """
+    many = sum(len(topic.encode()) for topic in topics) > LISTENED_BYTES_MAX
+    return () if many and cluster.credentials is None else topics
 
 
 def _checked_positions(positions: Mapping[Partition, int]) -> dict[Partition, int]:

@@ -136,6 +136,7 @@ class ConsumerMachine:
         """Its identity."""
         self.topics = settings.topics
         """Those it subscribes to; none means all."""
+        self._wants = frozenset(settings.topics).__contains__ if settings.topics else settings.wants
         self._settings = settings
         self._inflow = Inflow(address, settings.bounds, stored=settings.committed)
         self._next: dict[Partition, int] = {}
@@ -272,8 +273,7 @@ class ConsumerMachine:
         if self._idle is not None and self._idle.stays(partition, end):
             return False
         topic, address = partition
-        wanted = topic in self.topics if self.topics else self._settings.wants(topic)
-        return wanted and self._settings.share.has(address)
+        return self._wants(topic) and self._settings.share.has(address)
 
     def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
         return [effect for message in together for effect in self._receive(message, now_ms)]

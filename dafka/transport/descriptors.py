@@ -16,10 +16,12 @@ import termios
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.limits import FRAME_BYTES_MAX
-from dafka.transport.shedding import WatchedConnection
+from dafka.transport.shedding import NO_NAMES, WatchedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Set
+
+    from dafka.transport.shedding import NamesBound
 
 _RECEIVED_AT = 128
 """Where `struct tcp_info` of Linux has `tcpi_bytes_received`."""
@@ -41,7 +43,7 @@ class _TcpEnds(NamedTuple):
 class _Way(NamedTuple):
     """How a connection is watched, see `WatchedConnection`."""
 
-    names_max: int
+    names: NamesBound
     message_max: int
     peer: str
     came: bool
@@ -70,14 +72,14 @@ class Descriptors:
         os.close(self._directory)
 
     def connections(
-        self, ports: Mapping[int, tuple[int, int]], peers: Set[str]
+        self, ports: Mapping[int, tuple[NamesBound, int]], peers: Set[str]
     ) -> Iterator[WatchedConnection]:
         """Yield the connections that are ours.
 
         One that was ours stays so, also when its port or peer is not among these any more.
 
         Args:
-            ports: That are bound here, with the `names_max` and `message_max` of who comes there.
+            ports: That are bound here, with the `names` and `message_max` of who comes there.
             peers: Endpoints that are connected to.
         """
         before, self._known = self._known, {}
@@ -87,7 +89,7 @@ class Descriptors:
                 self._known[descriptor] = known
                 if known.way is not None:
                     received = _received(descriptor)
-                    if not known.way.names_max:
+                    if not known.way.names.connection:
                         received -= _waiting(descriptor)
                     yield WatchedConnection(known.number, descriptor, received, *known.way)
             except OSError:
@@ -110,7 +112,7 @@ class Descriptors:
 def _known(
     descriptor: int,
     before: _Descriptor | None,
-    ports: Mapping[int, tuple[int, int]],
+    ports: Mapping[int, tuple[NamesBound, int]],
     peers: Set[str],
 ) -> _Descriptor:
     """What a descriptor is; asked anew if it is another file's than `before`.
@@ -167,10 +169,10 @@ def _ends(descriptor: int) -> _TcpEnds | None:
         opened.detach()
 
 
-def _way(ends: _TcpEnds, ports: Mapping[int, tuple[int, int]]) -> _Way:
+def _way(ends: _TcpEnds, ports: Mapping[int, tuple[NamesBound, int]]) -> _Way:
     if ends.port in ports:
         return _Way(*ports[ends.port], ends.peer, True)
-    return _Way(0, FRAME_BYTES_MAX, ends.peer, False)
+    return _Way(NO_NAMES, FRAME_BYTES_MAX, ends.peer, False)
 
 
 def _endpoint(name: tuple[str, int]) -> str:

@@ -308,7 +308,8 @@ class Mesh:
     def _bind(self, place: Binding, address: str) -> None:
         endpoint = place.endpoint(address)
         try:
-            sockets.bind(self._publisher, endpoint, sockets.NAMES_BYTES_MAX)
+            names = sockets.OPEN_NAMES if self._credentials is None else sockets.NAMES
+            sockets.bind(self._publisher, endpoint, names)
         except zmq.ZMQError as error:
             raise MisuseError(f"cannot bind a node at {str(place)!r}: {error}") from error
         if place.scheme == "tcp":

@@ -31,7 +31,7 @@ from dafka.transport.doors import ShutOut, keep_out
 from dafka.transport.shedding import Shedding
 
 if TYPE_CHECKING:
-    from dafka.transport.shedding import Cut, SheddingBounds, WatchedConnection
+    from dafka.transport.shedding import Cut, NamesBound, SheddingBounds, WatchedConnection
 
 log = logging.getLogger(__name__)
 
@@ -111,24 +111,24 @@ class Shedder:
         """By key, since it watches."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._bound: dict[zmq.Socket[bytes], tuple[int, tuple[int, int]]] = {}
+        self._bound: dict[zmq.Socket[bytes], tuple[int, tuple[NamesBound, int]]] = {}
         """With their ports, and what `bound` was told of each."""
         self._peers: Counter[str] = Counter()
         """Endpoints that are connected to."""
         self._loops: WeakKeyDictionary[Looping, int] = WeakKeyDictionary()
         """With their turns when all had settled last."""
 
-    def bound(self, listening: zmq.Socket[bytes], names_max: int, message_max: int) -> None:
+    def bound(self, listening: zmq.Socket[bytes], names: NamesBound, message_max: int) -> None:
         """Watch who comes in at a socket of TCP, until it is closed.
 
         Args:
             listening: The socket, bound.
-            names_max: Bytes of subscriptions that a peer may send to it; 0 if it sends others.
+            names: How many subscriptions may be sent to it; none if peers send others.
             message_max: Bytes of the largest of those, with some that may be on their way.
         """
         port = int(listening.get_string(zmq.LAST_ENDPOINT).rpartition(":")[2])
         with self._lock:
-            self._bound[listening] = port, (names_max, message_max)
+            self._bound[listening] = port, (names, message_max)
             if self._thread is None or not self._thread.is_alive():
                 self._start()
 
@@ -188,7 +188,7 @@ class Shedder:
                 self._thread = None
             return not self._bound
 
-    def ways(self) -> tuple[dict[int, tuple[int, int]], set[str]]:
+    def ways(self) -> tuple[dict[int, tuple[NamesBound, int]], set[str]]:
         """Ports that are bound, with what `bound` was told of each; and peers."""
         with self._lock:
             return dict(self._bound.values()), set(self._peers)

@@ -28,14 +28,10 @@ class SheddingBounds:
         names_bytes_s: So fast they are forgotten: consumers change what they listen for.
         drowning_bytes: Growth within half a minute from which on, in that time, fewer still are.
         drowning_names_bytes: Of one connection, since all nodes had read what there was; or in all,
-            where others have ended with more than `costly_names_bytes`.
+            where others have ended with more than `NamesBound.costly`.
         drowning_ms: That half minute.
         name_cost: What ZeroMQ makes of one byte of a subscription.
-        costly_names_bytes: Subscriptions, of one connection or several, of which the largest is cut
-            if the process has grown by `costly` times as much while they came: such have nothing in
-            common. With them counts what connections had that have ended, as long as their node has
-            not turned: to take such names off keeps it busy, for each as long as there are names.
-        costly: Less than `name_cost`.
+        costly: Less than `name_cost`; see `NamesBound.costly`.
         flooding_bytes: Growth within half a minute from which on less is enough at once.
         part_bytes: What has to have come since the last whole message.
         part_growth_bytes: How much the process has to have grown meanwhile, as a rule.
@@ -59,7 +55,6 @@ class SheddingBounds:
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
     name_cost: int = 32
-    costly_names_bytes: int = 2 * _MIB
     costly: int = 28
     flooding_bytes: int = 160 * _MIB
     part_bytes: int = 8 * _MIB
@@ -72,6 +67,25 @@ class SheddingBounds:
     hurry_bytes: int = _MIB
 
 
+class NamesBound(NamedTuple):
+    """How many subscriptions may come in at a socket; none at one that takes other messages.
+
+    Attributes:
+        connection: Bytes of them that may come on a connection.
+        costly: Bytes of them, of one connection or several, of which the largest is cut if the
+            process has grown by `SheddingBounds.costly` times as much while they came: such have
+            nothing in common. With them counts what connections had that have ended, as long as
+            their node has not turned: to take such names off keeps it busy, for each as long as
+            there are names.
+    """
+
+    connection: int
+    costly: int
+
+
+NO_NAMES = NamesBound(0, 0)
+
+
 class WatchedConnection(NamedTuple):
     """A connection of TCP that came in, or that was made to a peer.
 
@@ -79,7 +93,7 @@ class WatchedConnection(NamedTuple):
         number: Tells it from all others, also from later ones at its descriptor.
         descriptor: Of the file.
         received: Bytes, since it was made; of messages, without those that wait in the kernel.
-        names_max: Bytes of subscriptions that may come on it; 0 if other messages do.
+        names: How many subscriptions may come on it; none if other messages do.
         message_max: Bytes of the largest of those: more is none, whatever the process has done.
         peer: Who is at the other end, for people.
         came: Whether it came in at a socket of ours: there few messages wait to be taken.
@@ -88,7 +102,7 @@ class WatchedConnection(NamedTuple):
     number: int
     descriptor: int
     received: int
-    names_max: int
+    names: NamesBound
     message_max: int
     peer: str
     came: bool
@@ -143,7 +157,8 @@ class Shedding:
         """The process's least size in this half of `drowning_ms`, and in the one before."""
         self._least_until_ms = 0
         self._marked = False
-        """Whether what has been received is known from when watching began."""
+        """Whether what has been received is known from when watching began: before, nobody notes
+        what is taken, also not between two looks."""
         self._seen: dict[int, _Seen] = {}
         self._cut: set[int] = set()
         self._alarm_until_ms = 0
@@ -185,6 +200,7 @@ class Shedding:
         settled = self._bounds.settling_bytes_s * (now_ms - self._now_ms) // 1_000
         self._floor = size if self._floor is None else min(size, self._floor + settled)
         self._size, self._now_ms = size, now_ms
+        self._marked = self._marked and self.watching
         self._low_size = min(self._low_size, size)
         self._least = min(self._least, size)
         if now_ms >= self._least_until_ms:
@@ -226,7 +242,7 @@ class Shedding:
             elif seen.received <= seen.whole:
                 seen.began_size, seen.began_round = self._looked_size, round_before
             self._seen[one.number] = seen
-            if one.names_max:
+            if one.names.connection:
                 names.append((seen, self._count_names(seen, one)))
             elif not one.came:
                 records += one.received - seen.received
@@ -278,7 +294,7 @@ class Shedding:
             cut = self._judged(seen, one, one.descriptor in refused)
             if cut is None:
                 continue
-            cost = cut.received * (self._bounds.name_cost if one.names_max else 1)
+            cost = cut.received * (self._bounds.name_cost if one.names.connection else 1)
             if cost > worst_cost:
                 worst, worst_cost = cut, cost
         if worst is not None:
@@ -291,9 +307,9 @@ class Shedding:
         return seen.names_growth > self._bounds.costly * seen.names
 
     def _judged(self, seen: _Seen, one: WatchedConnection, refused: bool) -> Cut | None:
-        if refused or (one.names_max and self._too_many_names(seen, one)):
+        if refused or (one.names.connection and self._too_many_names(seen, one)):
             return Cut(one, "subscriptions", seen.names)
-        if not one.names_max and self._endless(seen, one):
+        if not one.names.connection and self._endless(seen, one):
             return Cut(one, "endless message", seen.received - seen.whole)
         return None
 
@@ -303,11 +319,13 @@ class Shedding:
 
     def _too_many_names(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if self.grown < min(bounds.grown_bytes, one.names_max * bounds.name_cost):
+        if self.grown < min(bounds.grown_bytes, one.names.connection * bounds.name_cost):
             return False
         lately = self._size - min(self._least, self._least_before)
-        few = min(one.names_max, bounds.alarm_names_bytes)
-        if seen.names > (few if self._alarmed or lately > bounds.flooding_bytes else one.names_max):
+        few = min(one.names.connection, bounds.alarm_names_bytes)
+        if seen.names > (
+            few if self._alarmed or lately > bounds.flooding_bytes else one.names.connection
+        ):
             return True
         if self._costs_much(seen) and self._together_too_many(seen, one):
             return True
@@ -318,11 +336,11 @@ class Shedding:
 
     def _together_too_many(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds
-        if self._costly_names > bounds.costly_names_bytes:
+        if self._costly_names > one.names.costly:
             return True
         ended = sum(names for _, names in self._ended)
-        least = min(one.names_max, bounds.drowning_names_bytes)
-        return self._costly_names + ended > bounds.costly_names_bytes and seen.names > least
+        least = min(one.names.connection, bounds.drowning_names_bytes)
+        return self._costly_names + ended > one.names.costly and seen.names > least
 
     def _endless(self, seen: _Seen, one: WatchedConnection) -> bool:
         bounds = self._bounds

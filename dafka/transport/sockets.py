@@ -27,6 +27,7 @@ from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.model import is_address
 from dafka.transport import sockets
 from dafka.transport.shedder import shedder
+from dafka.transport.shedding import NO_NAMES, NamesBound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,15 +70,18 @@ NAMES_MARK = 32
 """Subscriptions queued from one peer: what is kept of them is thirty times as large, so what is on
 its way when a flood is cut must be little."""
 
-NAMES_BYTES_MAX = 6 * 1024 * 1024
-"""Subscriptions that a node may get from one peer: of a consumer of 10,000 topics of 58 characters
-more than 4 MiB were seen, as it asks for each thrice and takes some back while it catches up."""
+NAMES = NamesBound(6 * 1024 * 1024, 2 * 1024 * 1024)
+"""Subscriptions that a node with keys may get: of a consumer of 10,000 topics of 58 characters more
+than 4 MiB were seen, as it asks for each thrice and takes some back while it catches up."""
+
+OPEN_NAMES = NamesBound(768 * 1024, 768 * 1024)
+"""The same without keys, by the same reckoning with `LISTENED_BYTES_MAX`."""
 
 BEACONS_BYTES_MAX = 64 * 1024
 """What a tower may get from a node before there is a whole beacon: one has some 200 bytes, but
 thousands may be on their way."""
 
-TOWER_NAMES_BYTES_MAX = 16 * 1024
+TOWER_NAMES = NamesBound(16 * 1024, 2 * 1024 * 1024)
 """The same of a tower: a node has two."""
 
 TOWER_NAME_BYTES_MAX = 16
@@ -158,7 +162,7 @@ def unmapped(endpoint: str) -> str:
 def bind(
     socket: zmq.Socket[bytes],
     endpoint: str,
-    names_max: int = 0,
+    names: NamesBound = NO_NAMES,
     message_max: int = FRAME_BYTES_MAX,
 ) -> None:
     """Bind a socket, waiting a moment for an endpoint that is taken.
@@ -172,8 +176,8 @@ def bind(
     Args:
         socket: Any.
         endpoint: Where.
-        names_max: Of a publisher, bytes of subscriptions that a peer may send before it counts as
-            one that fills this process's memory.
+        names: Of a publisher, how many subscriptions may come before a peer counts as one that
+            fills this process's memory.
         message_max: Of others, bytes of the largest message, for the same reason.
 
     Raises:
@@ -194,7 +198,7 @@ def bind(
         else:
             break
     if endpoint.startswith("tcp://"):
-        shedder.bound(socket, names_max, message_max)
+        shedder.bound(socket, names, message_max)
 
 
 def connect(socket: zmq.Socket[bytes], endpoint: str) -> None:

@@ -56,7 +56,7 @@ class TowerSockets:
         self._inbound.subscribe(BEACON)
         try:
             sockets.bind(self._inbound, endpoints.inbound, message_max=sockets.BEACONS_BYTES_MAX)
-            sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES_BYTES_MAX)
+            sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES)
         except zmq.ZMQError as error:
             self.close()
             raise MisuseError(f"cannot open tower at {endpoints.inbound}: {error}") from error

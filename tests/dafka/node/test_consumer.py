@@ -7,12 +7,14 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.limits import HELLO_TOPICS_MAX
+from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
 from dafka.model import Partition
-from dafka.node.consumer import Consumer
+from dafka.node.consumer import Consumer, listened
 from dafka.node.loop import NodeFailedError
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
+from dafka.transport.access import Access
+from dafka.transport.keys import Credentials, new_keys
 from tests.support.batches import make_batch, unreadable_from
 
 pytestmark = pytest.mark.net
@@ -82,17 +84,34 @@ def test_records_that_nobody_can_read_end_no_consumer(stored, read, group, caplo
             assert [commit.position for commit in client.offsets(group).values()] == [7]
 
 
-def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all(stored, take):
+def test_a_consumer_of_as_many_topics_as_it_may_have_hears_of_all_and_of_no_other(stored, take):
     topics = [f"{number:08}" for number in range(HELLO_TOPICS_MAX)]
     producer = stored.producer()
+    producer.send("other", b"stored")
     for topic in (topics[0], topics[-1]):
         producer.send(topic, b"stored")
     producer.flush(10)
     consumer = stored.consumer(*topics)
     assert {record.topic for record in take(consumer, 2)} == {topics[0], topics[-1]}
-    for topic in (topics[1], topics[-2]):
+    for topic in ("other", topics[1], topics[-2]):
         producer.send(topic, b"live")
     assert {record.topic for record in take(consumer, 2)} == {topics[1], topics[-2]}
+
+
+@pytest.mark.parametrize(
+    ("bytes_each", "listens_to_all"),
+    [(LISTENED_BYTES_MAX // 1_024, False), (LISTENED_BYTES_MAX // 1_024 + 1, True)],
+)
+def test_who_has_no_key_does_not_have_publishers_keep_many_names(bytes_each, listens_to_all):
+    topics = tuple(f"{number:0{bytes_each}}" for number in range(1_024))
+    assert listened(topics, Cluster(NOBODY)) == (() if listens_to_all else topics)
+
+
+def test_who_has_a_key_subscribes_to_nothing_else():
+    pair = new_keys()
+    credentials = Credentials(Access(pair[0], {}), *pair)
+    topics = tuple(f"{number:0128}" for number in range(1_024))
+    assert listened(topics, Cluster("tcp://127.0.0.1:1", credentials=credentials)) == topics
 
 
 def test_more_topics_than_that_are_refused():

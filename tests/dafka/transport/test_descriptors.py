@@ -8,10 +8,11 @@ import pytest
 
 from dafka.limits import FRAME_BYTES_MAX
 from dafka.transport.descriptors import Descriptors
+from dafka.transport.shedding import NO_NAMES, NamesBound
 
 pytestmark = pytest.mark.net
 
-NAMES_MAX, MESSAGE_MAX = 200_000, 1 << 24
+NAMES, MESSAGE_MAX = NamesBound(200_000, 2_000_000), 1 << 24
 
 
 class Watched:
@@ -20,7 +21,7 @@ class Watched:
     def __init__(self, opened):
         self._opened = opened
         self.server = self.listening()
-        self.ports = {self.server.getsockname()[1]: (NAMES_MAX, MESSAGE_MAX)}
+        self.ports = {self.server.getsockname()[1]: (NAMES, MESSAGE_MAX)}
         self.peers = set()
         self.descriptors = Descriptors()
 
@@ -53,7 +54,7 @@ def test_who_comes_in_at_a_port_is_watched(watched):
     (one,) = watched.look().values()
     peer = "tcp://{}:{}".format(*client.getsockname())
     number = os.fstat(taken.fileno()).st_ino
-    assert one == (number, taken.fileno(), 1_000, NAMES_MAX, MESSAGE_MAX, peer, True)
+    assert one == (number, taken.fileno(), 1_000, NAMES, MESSAGE_MAX, peer, True)
 
 
 def test_a_peer_that_is_connected_to_is_watched_and_what_waits_does_not_count(watched):
@@ -64,7 +65,7 @@ def test_a_peer_that_is_connected_to_is_watched_and_what_waits_does_not_count(wa
     taken.sendall(bytes(1_000))
     assert client.recv(1_000, socket.MSG_PEEK | socket.MSG_WAITALL)
     (one,) = watched.look().values()
-    assert one[1:] == (client.fileno(), 0, 0, FRAME_BYTES_MAX, peer, False)
+    assert one[1:] == (client.fileno(), 0, NO_NAMES, FRAME_BYTES_MAX, peer, False)
     assert client.recv(400) == bytes(400)
     (one,) = watched.look().values()
     assert one.received == 400

@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 
 from dafka.transport import sockets
 from dafka.transport.shedder import CALM_LOOK_MS_MAX, REFUSED_MAX, WATCHING_S, Shedder, _Lookout
-from dafka.transport.shedding import SheddingBounds
+from dafka.transport.shedding import NO_NAMES, NamesBound, SheddingBounds
 from tests.support import flood
 
 pytestmark = pytest.mark.net
@@ -28,6 +28,8 @@ SMALL = SheddingBounds(
     part_growth_bytes=-(1 << 40),
 )
 """As if the process grew all the time."""
+
+NAMES = NamesBound(200_000, 2_000_000)
 
 
 def cut(reason):
@@ -58,7 +60,7 @@ def floods():
 
 def listening(shedder, one):
     one.bind("tcp://127.0.0.1:*")
-    shedder.bound(one, 200_000 if one.type == zmq.XPUB else 0, 1 << 24)
+    shedder.bound(one, NAMES if one.type == zmq.XPUB else NO_NAMES, 1 << 24)
     return sockets.unmapped(one.get_string(zmq.LAST_ENDPOINT))
 
 

@@ -2,17 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.transport.shedding import Shedding, WatchedConnection
+from dafka.limits import LISTENED_BYTES_MAX
+from dafka.transport.shedding import NO_NAMES, NamesBound, Shedding, WatchedConnection
+from dafka.transport.sockets import OPEN_NAMES
 
 MIB = 1024 * 1024
 ALL = {"names", "peer"}
 
 
-def names_max(name):
-    """Of a tower, of a node, or of who sends messages."""
+def names_bound(name):
+    """Of a tower, of a node with keys or without, or of who sends messages."""
     if not name.startswith("names"):
-        return 0
-    return (6 if name.startswith("names_of_a_node") else 2) * MIB
+        return NO_NAMES
+    if name.startswith("names_in_the_open"):
+        return OPEN_NAMES
+    return NamesBound(6 * MIB, 2 * MIB) if "of_a_node" in name else NamesBound(2 * MIB, 2 * MIB)
 
 
 def message_max(name):
@@ -43,7 +47,7 @@ class Run:
                 1_000 + number,
                 number,
                 self.received[name],
-                names_max(name),
+                names_bound(name),
                 message_max(name),
                 name,
                 not name.startswith("peer"),
@@ -98,6 +102,19 @@ def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
     for _ in range(25):
         assert run.look(names_of_a_node=MIB // 5, grow=30 * MIB) is None
         assert run.look(names_of_a_node=1, grow=-30 * MIB) is None
+
+
+def test_without_keys_names_that_cost_much_are_fewer_still():
+    run = Run()
+    cuts = [run.look(names_in_the_open=MIB // 4, grow=12 * MIB) for _ in range(4)]
+    assert cuts == [None, None, None, ("names_in_the_open", "subscriptions")]
+
+
+def test_without_keys_a_consumer_of_as_many_names_as_it_may_listen_to_stays():
+    run = Run()
+    run.look(grow=60 * MIB)
+    for _ in range(3):
+        assert run.look(names_in_the_open=LISTENED_BYTES_MAX, grow=3 * MIB) is None
 
 
 def test_names_that_cost_much_count_together():
@@ -293,6 +310,16 @@ def test_what_came_before_it_was_watched_does_not_count():
     run.look(peer=500 * MIB)
     for _ in range(10):
         assert run.look(grow=6 * MIB, peer=1) is None
+
+
+@pytest.mark.parametrize("known", [0, 1])
+def test_what_came_between_two_looks_while_it_was_not_watched_does_not_count(known):
+    run = Run()
+    run.look(grow=30 * MIB, peer=known)
+    run.shedding.resize(run.size - 30 * MIB, run.now_ms)
+    cuts = [run.look(grow=20 * MIB, peer=20 * MIB)]
+    cuts += [run.look(grow=20 * MIB) for _ in range(3)]
+    assert cuts == [None] * 4, "it was taken, and nobody noted that"
 
 
 def test_a_large_message_over_a_slow_line_stays():
