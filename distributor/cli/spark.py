@@ -144,6 +144,7 @@ def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
     parted = [f"{topic} {address}" for job in jobs for topic, address in job.parted]
     if parted:
         raise ProcessError(
-            f"{counted(len(parted), 'partition')} were not copied, as both ends hold other records "
-            f"under the same name: {parted[0]}; `distributor verify --deep` shows where"
+            f"{counted(len(parted), 'partition')} {'was' if len(parted) == 1 else 'were'} not "
+            f"copied, as both ends hold other records under the same name: {parted[0]}; "
+            "`distributor verify --deep` shows where"
         )

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
+from dafka.plural import counted
 from distributor.link.events import HeadsRead
 from distributor.link.holdings import BothEnds
 from distributor.link.node import carried_by
@@ -80,8 +81,11 @@ class Histories:
             if not left:
                 return heads.diverged
             if left == before:
+                topic, address = min(left)
                 raise QueryError(
-                    f"cannot compare {self._names}: stores do not show {len(left)} partitions"
+                    f"cannot compare {self._names}: stores do not show "
+                    f"{counted(len(left), 'partition')}, such as {topic} {address}; the keys of a "
+                    "link need to read its topics"
                 )
 
     def _looked(self) -> Mapping[Partition, int] | None:

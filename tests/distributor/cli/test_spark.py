@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tarfile
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pyspark
@@ -22,6 +23,8 @@ from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.spark.session import ensure_java
+from distributor.cli.spark import _at_driver
+from distributor.errors import ProcessError
 from distributor.testing.standalone import Standalone, signal_all
 from distributor.verify.compare import verify
 from topology.model import HEARTBEATS
@@ -38,6 +41,27 @@ def test_a_backfill_from_the_command_line(run, shared_spark, pair, make_batch):
         assert (code, out) == (0, "c1 to c2: 3 records read\n")
         with StoreClient(pair.topology.cluster("c2").stores[0].query) as client:
             assert sum(client.heads().values()) == 2
+
+
+@pytest.mark.slow
+def test_a_backfill_that_has_left_something_out_says_so(run, shared_spark, pair, make_batch):
+    pair.fill(1, make_batch([b"here"]))
+    pair.fill(2, make_batch([b"there"]))
+    with pair.running():
+        code, out, err = run(
+            *("run", "--topology", pair.file, "--cluster", "c1", "--level", 1),
+            *("--engine", "spark", "--available-now"),
+        )
+    assert (code, out) == (1, "c1 to c2: 0 records read\n")
+    assert "1 partition was not copied, as both ends hold other records" in err
+
+
+def test_where_there_is_no_way_to_a_tower_it_is_named(pair):
+    c1, c2 = pair.topology.clusters
+    away = replace(c1, towers=("tcp://no-such-host.invalid:1",))
+    with pytest.raises(ProcessError, match=r"no way to tower tcp://no-such-host\.inv"):
+        _at_driver(replace(pair.topology, clusters=(away, c2)), "c1")
+    assert _at_driver(pair.topology, "c1") is pair.topology
 
 
 def test_options_that_do_not_fit(run, pair, monkeypatch):

@@ -76,5 +76,5 @@ def test_what_stores_do_not_show_is_not_taken_for_the_same(filled, histories, mo
         raise QueryError("not shown")
 
     monkeypatch.setattr(Witness, "look", refuse)
-    with filled.running(), pytest.raises(QueryError, match="stores do not show 2 partitions"):
+    with filled.running(), pytest.raises(QueryError, match="do not show 2 partitions, such as ord"):
         histories.settled()
