@@ -68,7 +68,6 @@ SAID = {
     "groupIdPrefix": "job",
     "kafka.group.id": "job",
     "kafka.max.partition.fetch.bytes": "5",
-    "kafka.bootstrap.servers": "localhost:9092",
     "kafka.security.protocol": "SASL_SSL",
     "kafka.sasl.mechanism": "PLAIN",
     "kafka.ssl.truststore.location": "/x",
@@ -76,7 +75,7 @@ SAID = {
 """All of them, as Spark documents them, with something that one may say."""
 
 SAME = [name for name in SAID if name in SOURCE_OPTIONS]
-REFUSED = [name for name in SAID if name.startswith(("kafka.bootstrap", "kafka.s"))]
+REFUSED = [name for name in SAID if name.startswith("kafka.s")]
 PASSED = [name for name in SAID if name not in (*SAME, *REFUSED)]
 SELECTING = ("subscribe", "subscribePattern", "assign")
 ONE_WAY = {"servers": "tcp://127.0.0.1:5558", "subscribe": "orders"}
@@ -95,6 +94,10 @@ def test_every_option_of_kafka_has_its_row(name):
 ROWS = dict(re.findall(r"^\| (.*?) \| (.*?) \|$", KAFKA, re.MULTILINE)[1:])
 
 SHOWN_BY = {
+    "`kafka.bootstrap.servers`": (
+        "test_bootstrap.py",
+        "test_a_gateway_says_where_its_cluster_is",
+    ),
     "`topic`": ("test_options.py", "test_options_of_a_sink"),
     "columns `key`, `value`, `topic`, `headers`": ("test_writer.py", "test_rows_become_records"),
     "partitioning by key": ("test_partitioning.py", "test_keys_go_where_a_client_of_kafka_sends_"),
@@ -107,7 +110,7 @@ SHOWN_BY = {
 def test_every_row_has_a_test():
     options = {name for row in ROWS for name in re.findall(r"`([\w.*]+)`", row)}
     families = re.compile(r"(kafka\.(?:security|sasl|ssl)\.|kafka\.(?=max)).*")
-    named = {name for row in SHOWN_BY for name in re.findall(r"`(\w+)`", row)}
+    named = {name for row in SHOWN_BY for name in re.findall(r"`([\w.]+)`", row)}
     assert options - named == {families.sub(r"\1*", name) for name in SAID}
     assert [row for row in ROWS if "`" not in row] == [row for row in SHOWN_BY if "`" not in row]
     tests = Path(__file__).parent / "dafka" / "spark"

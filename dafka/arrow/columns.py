@@ -34,6 +34,7 @@ TYPES: dict[str, pa.DataType] = {
     "headers": pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     "copy_flags": pa.int64(),
     "origin": pa.int32(),
+    "epoch": pa.int32(),
 }
 """Every column there is. The first ones stand in the order of Spark's source of Kafka."""
 
@@ -144,4 +145,5 @@ _COLUMNS: dict[str, Callable[[Page, Sequence[Partition], slice], pa.Array]] = {
     "headers": lambda page, _, rows: _headers(page, rows),
     "copy_flags": lambda page, _, rows: pa.array(page.copy_flags[rows].view(np.int64)),
     "origin": lambda page, _, rows: pa.array(page.origin[rows].astype(np.int32)),
+    "epoch": lambda page, _, rows: pa.array(page.epoch[rows].astype(np.int32)),
 }

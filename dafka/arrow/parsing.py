@@ -158,6 +158,11 @@ class Page:
         return np.array([one.origin for one in self._envelopes], np.int64)[self.batch]
 
     @cached_property
+    def epoch(self) -> Integers:
+        """From the envelope of its batch."""
+        return np.array([one.epoch for one in self._envelopes], np.int64)[self.batch]
+
+    @cached_property
     def _envelopes(self) -> list[Envelope]:
         return [unpack(batch.content) or FRESH for batch in self._batches]
 

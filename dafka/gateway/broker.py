@@ -103,6 +103,22 @@ class Gateway(NamedTuple):
     port: int
 
 
+class Entrance(NamedTuple):
+    """Where jobs come into the cluster itself, past its gateways.
+
+    Attributes:
+        stores: Query ports of its stores.
+        towers: Where its nodes find each other.
+        keys: Whether only those come in who have a key.
+        insecure: Whether anybody may, from any host.
+    """
+
+    stores: tuple[str, ...]
+    towers: tuple[str, ...]
+    keys: bool = False
+    insecure: bool = False
+
+
 class Topic(NamedTuple):
     """A topic as Kafka clients see it.
 
@@ -214,6 +230,10 @@ class Broker(Protocol):
     @property
     def node(self) -> int:
         """The number of this gateway."""
+
+    @property
+    def entrance(self) -> Entrance:
+        """Where one comes into the cluster; no secret, as keys keep strangers out."""
 
     def gateways(self) -> Sequence[Gateway]:
         """All that are there, this one among them."""

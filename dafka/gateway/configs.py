@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dafka.gateway.broker import Entrance
 from dafka.limits import CLIENT_BATCH_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -137,3 +138,29 @@ def gateway_configs(
     yield "delete.topic.enable", ConfigKind.BOOLEAN, "true"
     yield "message.max.bytes", ConfigKind.INT, str(CLIENT_BATCH_BYTES_MAX)
     yield "num.partitions", ConfigKind.INT, str(partitions)
+
+
+_STORES, _TOWERS, _KEYS, _INSECURE = (
+    f"dafka.{name}" for name in ("stores", "towers", "keys", "insecure")
+)
+
+
+def cluster_configs(entrance: Entrance) -> Iterator[tuple[str, ConfigKind, str]]:
+    """Yield the same of what is so for all of a cluster's gateways: Kafka has no such configs."""
+    yield _STORES, ConfigKind.LIST, ",".join(entrance.stores)
+    yield _TOWERS, ConfigKind.LIST, ",".join(entrance.towers)
+    yield _KEYS, ConfigKind.BOOLEAN, str(entrance.keys).lower()
+    yield _INSECURE, ConfigKind.BOOLEAN, str(entrance.insecure).lower()
+
+
+def entrance_of(configs: Mapping[str, str | None]) -> Entrance | None:
+    """What such configs say; None if they are not those of one of our clusters."""
+    stores, towers = configs.get(_STORES), configs.get(_TOWERS)
+    if not stores or not towers:
+        return None
+    return Entrance(
+        tuple(stores.split(",")),
+        tuple(towers.split(",")),
+        configs.get(_KEYS) == "true",
+        configs.get(_INSECURE) == "true",
+    )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from dafka.gateway.broker import (
         Broker,
+        Entrance,
         Gateway,
         KafkaCommit,
         KafkaPartition,
@@ -44,6 +45,11 @@ class PermittedBroker:
     def node(self) -> int:
         """See `Broker`."""
         return self._broker.node
+
+    @property
+    def entrance(self) -> Entrance:
+        """See `Broker`."""
+        return self._broker.entrance
 
     def gateways(self) -> Sequence[Gateway]:
         """See `Broker`."""

@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Any
 from dafka.gateway.admin import TOPIC_NAME
 from dafka.gateway.broker import ErrorCode
 from dafka.gateway.catalog import INTERNAL
-from dafka.gateway.configs import ConfigSource, described, gateway_configs, refusal
+from dafka.gateway.configs import (
+    ConfigSource,
+    cluster_configs,
+    described,
+    gateway_configs,
+    refusal,
+)
 from dafka.gateway.patience import patience_s, together
 from dafka.limits import TOPIC_BYTES_MAX
 from dafka.model import SLOTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import SimpleNamespace
 
     from dafka.gateway.broker import Broker
+    from dafka.gateway.configs import ConfigKind
 
 _DEFAULT = -1
 """In place of a number of partitions or replicas."""
@@ -156,27 +164,31 @@ def describe_configs(
 def _of_gateway(
     broker: Broker, asked: SimpleNamespace, partitions: int, *, on_demand: bool
 ) -> dict[str, Any]:
-    if not asked.resource_name:
-        return {}  # what can be changed of all of them: nothing
+    if not asked.resource_name:  # what is so for all of them
+        return {"configs": _read_only(asked, cluster_configs(broker.entrance))}
     for gateway in broker.gateways():
         if str(gateway.node) == asked.resource_name:
             rows = gateway_configs(gateway, partitions, on_demand=on_demand)
-            return {
-                "configs": [
-                    {
-                        "name": name,
-                        "value": value,
-                        "read_only": True,
-                        "config_source": ConfigSource.GATEWAY,
-                        "config_type": kind,
-                        "documentation": None,
-                    }
-                    for name, kind, value in rows
-                    if asked.configuration_keys is None or name in asked.configuration_keys
-                ]
-            }
+            return {"configs": _read_only(asked, rows)}
     why = f"there is no gateway {asked.resource_name!r}"
     return {"error_code": ErrorCode.INVALID_REQUEST, "error_message": why}
+
+
+def _read_only(
+    asked: SimpleNamespace, rows: Iterable[tuple[str, ConfigKind, str]]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": name,
+            "value": value,
+            "read_only": True,
+            "config_source": ConfigSource.GATEWAY,
+            "config_type": kind,
+            "documentation": None,
+        }
+        for name, kind, value in rows
+        if asked.configuration_keys is None or name in asked.configuration_keys
+    ]
 
 
 def _of_topic(broker: Broker, asked: SimpleNamespace) -> dict[str, Any]:

@@ -29,6 +29,9 @@ _ITEM_BYTES = 1_000
 """What an element of an array takes once it is read: a dozen bytes become objects."""
 
 _CORRELATION = struct.Struct(">i")
+_CORRELATION_ID = 1
+"""Of requests of ours: each has a connection of its own."""
+
 _SIZE = struct.Struct(">i")
 
 
@@ -161,6 +164,32 @@ def parse(frame: bytes) -> Request:
     body = layout.read(reader)
     items = REQUEST_ITEMS_MAX - reader.items_left
     return Request(api, version, correlation, client, body, size=len(frame), items=items)
+
+
+def request_to(api: Api, version: int, client: str, fields: Mapping[str, Any]) -> bytes:
+    """Return a request, with its size, as a client sends it that asks one thing at a time."""
+    layout, name = request_layout(api, version), client.encode()
+    pieces = [b"", _HEADER.pack(api, version, _CORRELATION_ID), _NAME_LENGTH.pack(len(name)), name]
+    if layout.flexible:
+        pieces.append(b"\0")
+    layout.write(pieces, fields)
+    pieces[0] = _SIZE.pack(sum(map(len, pieces)))
+    return b"".join(pieces)
+
+
+def answered(api: Api, version: int, frame: bytes) -> SimpleNamespace:
+    """Read the answer to such a request, without its size.
+
+    Raises:
+        RequestError: It is none.
+    """
+    reader = RequestReader(frame, REQUEST_ITEMS_MAX)
+    layout = response_layout(api, version)
+    if reader.numbers(_CORRELATION) != (_CORRELATION_ID,):
+        raise RequestError("correlation")
+    if layout.flexible and api is not Api.API_VERSIONS:
+        reader.pass_tags()
+    return layout.read(reader)
 
 
 def answer_to(request: Request, fields: Mapping[str, Any]) -> list[bytes]:

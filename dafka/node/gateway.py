@@ -24,6 +24,7 @@ from dafka.gateway.broker import (
     EARLIEST_MS,
     LATEST_MS,
     NOBODY,
+    Entrance,
     ErrorCode,
     Fetched,
     Found,
@@ -125,6 +126,9 @@ class GatewayNode:
         self.cluster_id = cluster.name or "dafka"
         self.node = node_number(self.address)
         self._cluster = cluster
+        self.entrance = Entrance(
+            cluster.stores, cluster.towers, cluster.credentials is not None, cluster.insecure
+        )
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}
         self._listed: Sequence[Topic] = ()

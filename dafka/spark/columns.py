@@ -32,15 +32,18 @@ TYPES: dict[str, DataType] = {
     "headers": HEADERS,
     "copy_flags": LongType(),
     "origin": IntegerType(),
+    "epoch": IntegerType(),
 }
 """Every column there is. The first ones stand in the order of Spark's Kafka source."""
 
+ASKED_FOR = ("headers", "epoch")
+"""Those that are there only where somebody asks for them."""
+
 
 def all_columns(*, headers: bool) -> StructType:
-    """The schema of a source: every column, headers only where they are asked for."""
-    return StructType(
-        [StructField(name, kind) for name, kind in TYPES.items() if headers or name != "headers"]
-    )
+    """The schema of a source: every column but those that are asked for, as headers may be."""
+    left_out = {*ASKED_FOR} - ({"headers"} if headers else set())
+    return StructType([StructField(name, TYPES[name]) for name in TYPES if name not in left_out])
 
 
 def checked_columns(schema: StructType) -> tuple[str, ...]:

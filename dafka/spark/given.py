@@ -1,7 +1,7 @@
 """Options as a user gave them: text, by names in whatever case. What is unknown is refused.
 
 What only Spark's Kafka source and sink know is let through, so that a job may keep it, but for what
-names a cluster or keeps strangers out: whoever says that counts on it.
+keeps strangers out: whoever says that counts on it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,14 @@ KAFKAS_OWN = (
 `kafka.`. They are let through."""
 
 _TABLES = "provider"
-"""What Spark's catalog adds to the options of a table that is created, with Spark 4.3. A query is
-then told none at all."""
+"""What Spark's catalog adds to the options of a table that is created without columns, with Spark
+4.3. A query is then told none at all but those that it has itself."""
+
+_INSTEAD = (
+    "a table of Spark's catalog does not pass its options on to queries: say CREATE TABLE name "
+    "(columns) USING dafka, and the options in each query, FROM name WITH (…); or say CREATE "
+    "TEMPORARY VIEW in place of CREATE TABLE"
+)
 
 _KAFKA = "kafka."
 _SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
@@ -56,25 +62,23 @@ class Given:
         self._options = {name.lower(): value for name, value in options.items()}
 
     def check_names(self, known: Iterable[str], *, told: bool) -> None:
-        """Refuse what is unknown, or says of Kafka what must not be passed over.
+        """Refuse what is unknown, or keeps strangers from Kafka's brokers.
 
         Args:
             known: Names of options.
             told: Whether to log which are passed over.
         """
+        if not self._options:
+            raise MisuseError(f"no option is given; {_INSTEAD}")
+        self.check_strangers()
         names = {name.lower(): name for name in known}
         passed = {name.lower() for name in KAFKAS_OWN}
-        for name, value in self._options.items():
+        for name in self._options:
             if name in names:
                 continue
             if name == _TABLES:
-                raise MisuseError(
-                    "a table of Spark's catalog does not pass its options on to queries: say "
-                    "CREATE TEMPORARY VIEW in place of CREATE TABLE"
-                )
-            if name.startswith(_KAFKA):
-                _check_kafka(name, value)
-            elif name not in passed:
+                raise MisuseError(_INSTEAD)
+            if not name.startswith(_KAFKA) and name not in passed:
                 near = get_close_matches(name, names, 1)
                 hint = f"did you mean {names[near[0]]!r}?" if near else "there is none like it;"
                 raise MisuseError(
@@ -82,6 +86,16 @@ class Given:
                 )
             if told:
                 log.warning("option of Spark's Kafka source means nothing here: %s", name)
+
+    def check_strangers(self) -> None:
+        """Refuse what keeps strangers from Kafka's brokers: whoever says it counts on it."""
+        for name, value in self._options.items():
+            if name.startswith(_SECURITY) and value.upper() != "PLAINTEXT":
+                raise MisuseError(
+                    f"option {name!r} is for Kafka's clients, and jobs go to stores: say where "
+                    "these are by 'topology' and 'cluster', or by 'servers' and 'towers', and who "
+                    "the job is by 'access' and 'key' (files)"
+                )
 
     def text(self, name: str) -> str | None:
         """What an option says; None if it is not there, as below."""
@@ -134,17 +148,3 @@ class Given:
         if text.lower() not in ("true", "false"):
             raise MisuseError(f"option {name!r} must be true or false, got {text!r}")
         return text.lower() == "true"
-
-
-def _check_kafka(name: str, value: str) -> None:
-    """Refuse an option of Kafka's clients that names a cluster, or whose holder counts on it."""
-    if name == "kafka.bootstrap.servers":
-        raise MisuseError(
-            "option 'kafka.bootstrap.servers' names gateways, and jobs go to stores: say "
-            "'topology' (its file) and 'cluster' instead, or 'servers' (query ports of the "
-            "cluster's stores, with commas) and, for a sink, 'towers'"
-        )
-    if name.startswith(_SECURITY) and value.upper() != "PLAINTEXT":
-        raise MisuseError(
-            f"option {name!r} is for Kafka's clients: say 'access' and 'key' (files) instead"
-        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pyspark.sql.datasource import DataSource
 
 from dafka.errors import MisuseError
+from dafka.spark.bootstrap import with_entrance
 from dafka.spark.columns import all_columns, check_rows, checked_columns
 from dafka.spark.options import sink_options, source_options
 from dafka.spark.reader import BatchReader, NarrowingReader, StreamReader
@@ -43,6 +44,9 @@ class DafkaDataSource(DataSource):
 
     also: ClassVar[tuple[str, ...]] = ()
     """Options that a subclass deals with itself."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(with_entrance(options))
 
     @classmethod
     def name(cls) -> str:
@@ -101,6 +105,9 @@ class BatchDataSource(DataSource):
 
     also: ClassVar[tuple[str, ...]] = ()
     """Options that a subclass deals with itself."""
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(with_entrance(options))
 
     @classmethod
     def name(cls) -> str:

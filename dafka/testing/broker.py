@@ -14,6 +14,7 @@ from dafka.gateway.broker import (
     HIGH_WATERMARK,
     LATEST_MS,
     MAX_TIMESTAMP_MS,
+    Entrance,
     ErrorCode,
     Fetched,
     Found,
@@ -92,6 +93,7 @@ class MemoryBroker:
 
     cluster_id = "in-memory"
     node = _NODE
+    entrance = Entrance(("tcp://127.0.0.1:5558",), ("tcp://127.0.0.1:5556",))
 
     def __init__(self, store_s: float = 0) -> None:
         self.endpoint = ("127.0.0.1", 0)

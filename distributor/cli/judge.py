@@ -20,7 +20,6 @@ from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
 from distributor.cli.options import Conf, Engine, File, Json, Master
 from distributor.cli.spark import session
-from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.verify.compare import SETTLE_S
 from distributor.verify.compare import verify as compare
@@ -234,11 +233,6 @@ def audit(
     if engine is not Engine.SPARK:
         raise MisuseError("audit runs on spark; the native comparison is `distributor verify`")
     declared = load(file)
-    if declared.placement or declared.levels.epoch:
-        raise PlanError(
-            "an audit judges flags by one tree and epoch for all topics, so it takes no "
-            "`placement` and no `levels.epoch`: use distributor verify --deep"
-        )
     elsewhere = "://" in report
     if not elsewhere:
         _make_ready(Path(report))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dafka.errors import MisuseError
+from dafka.plural import counted
 from dafka.process.signals import run_until_told, stop_event
+from distributor.errors import ProcessError
 from topology.output import open_console
 from topology.terminal import say
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from dafka.process.signals import LongRunning
     from dafka.spark.session import SparkSession
     from distributor.spark.link_job import LinkJob
     from topology import Link, Topology
@@ -75,7 +78,43 @@ def run_links(
         if available_now:
             _backfill(jobs, links)
         else:
-            run_until_told(*jobs)
+            beside = _beside(_at_driver(declared, links[0].source), links, stack)
+            run_until_told(*jobs, *beside)
+
+
+def _beside(declared: Topology, links: Sequence[Link], stack: ExitStack) -> list[LongRunning]:
+    """What goes on beside a link's records, whatever copies these: positions, and heartbeats."""
+    # What only asks for a session need not wait for them.
+    from distributor.control.flow_work import OffsetsFlow
+    from distributor.operations.heartbeat import heartbeat_of
+
+    running: list[LongRunning] = []
+    for link in links:
+        positions = OffsetsFlow(declared, link, permitted=True)
+        stack.callback(positions.close)
+        running.append(positions)
+    beats = heartbeat_of(declared, links[0].source, links[0].level)
+    if beats is not None:
+        stack.callback(beats.close)
+        running.append(beats)
+    return running
+
+
+def _at_driver(declared: Topology, cluster: str) -> Topology:
+    """The topology as the driver knows it, which may be on another host than its cluster.
+
+    Raises:
+        ProcessError: There is no way from here to its towers.
+    """
+    from dafka.spark.staging import own_host
+    from distributor.cli.called import on_own_host
+
+    spec = declared.cluster(cluster)
+    try:
+        host = own_host(spec.towers[0])
+    except OSError as error:
+        raise ProcessError(f"there is no way to tower {spec.towers[0]}: {error}") from error
+    return on_own_host(declared, spec, f"{host}:0")
 
 
 def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
@@ -95,3 +134,10 @@ def _backfill(jobs: Sequence[LinkJob], links: Sequence[Link]) -> None:
                     left.remove((job, link, bar))
     for job, link in zip(jobs, links, strict=True):
         say(f"{link.source} to {job.target}: {job.copied:,} records read")
+    parted = [f"{topic} {address}" for job in jobs for topic, address in job.parted]
+    if parted:
+        raise ProcessError(
+            f"{counted(len(parted), 'partition')} {'was' if len(parted) == 1 else 'were'} not "
+            f"copied, as both ends hold other records under the same name: {parted[0]}; "
+            "`distributor verify --deep` shows where"
+        )

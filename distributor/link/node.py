@@ -440,14 +440,16 @@ class LinkRole:
             "target": self._ends.target,
         }
         if isinstance(effect, Resumed):
-            log.warning("partition is copied again", extra=facts)
+            log.warning(COPIED_AGAIN, extra=facts)
             return
         stop = effect.stop
-        means = _UNSURE if stop.unsure else _MEANS[stop.reason]
+        means = _UNSURE if stop.unsure else MEANINGS[stop.reason]
         log.error(means, extra={**facts, "first": stop.first, "end": stop.end})
 
 
-_MEANS = {
+COPIED_AGAIN = "partition is copied again"
+
+MEANINGS = {
     StopReason.DIVERGED: "partition has diverged, same name, other record: it is not copied",
     StopReason.OVERTAKEN: (
         "partition is overtaken, the source keeps no more what follows: it is not copied"
@@ -456,6 +458,7 @@ _MEANS = {
         "partition is refused, the target acknowledges nothing of it: it is tried again later"
     ),
 }
+"""What is logged of a partition that stops."""
 
 _UNSURE = "partition waits: not every store of the source says whether it keeps what follows"
 

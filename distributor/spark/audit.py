@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import dataclass
 from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,14 +22,17 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 from dafka.arrow.columns import shown
 from dafka.errors import MisuseError
 from dafka.model import Partition
+from dafka.spark.columns import TYPES, all_columns
 from distributor.errors import AuditError
-from distributor.spark.link_job import offsets_text, pattern_of
+from distributor.spark.link_job import offsets_text
 from distributor.spark.paths import ways
+from distributor.spark.patterns import wanted_pattern
 from distributor.spark.source import endpoints
 from distributor.survey import survey
+from topology.copyflags import EVERY_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from pyspark.sql import Column, SparkSession
 
@@ -41,6 +45,9 @@ RANGE_RECORDS = 10_000
 _FINDINGS, _TEXT = "findings.parquet", "report.txt"
 
 _PLACE = ("topic", "partition", "range")
+
+_PULLED = EVERY_FLAG - (1 << 64)
+"""The flags of a copy that was pulled, as a signed number."""
 
 _Held = tuple[str, str, str]
 """ClusterSpec, topic, partition."""
@@ -99,7 +106,7 @@ def audit(
     directory: Path = Path(),
     range_records: int = RANGE_RECORDS,
 ) -> Audit:
-    """Compare all clusters as they are now.
+    """Compare all clusters as they are now, of each the topics that are to be there.
 
     While records flow, the last of them may not be everywhere yet: they are `behind`.
 
@@ -136,7 +143,9 @@ def audit(
         .agg((F.max("last") + 1).alias("end"))
         .collect()
     }
-    spans = _spans(spark, ends, _surveyed(topology))
+    holdings = _surveyed(topology)
+    spans = _spans(spark, ends, holdings)
+    placed = _placed(topology, holdings)
     astray = summary.where("astray > 0").selectExpr(
         *("'path' kind", "cluster", "topic", "partition", "first", "last", "astray records")
     )
@@ -146,8 +155,8 @@ def audit(
             _records(spark, topology, cluster, directory, range_records, _ends(ends, cluster.name))
             for cluster in topology.clusters
         ]
-    ).join(F.broadcast(_suspicious(summary, len(names))), [*_PLACE], "left_semi")
-    findings = _differences(compared, spans, names).unionByName(astray).persist()
+    ).join(F.broadcast(_suspicious(summary, placed, len(names))), [*_PLACE], "left_semi")
+    findings = _differences(compared, spans, placed, names).unionByName(astray).persist()
     totals = dict.fromkeys(names, 0)
     for row in summary.groupBy("cluster").agg(F.sum("records").alias("records")).collect():
         totals[row.cluster] = row.records
@@ -202,29 +211,38 @@ def _records(
     """A cluster's records: place, digest of what shall be the same everywhere, astray or not."""
     source = spark.read.format("dafka").options(
         **endpoints(cluster, directory),
-        subscribePattern=pattern_of(topology),
+        subscribePattern=wanted_pattern(topology, cluster.name),
         endingOffsets=ends,
-        includeHeaders=True,
         # What retention takes meanwhile is not there any more; log starts tell it from a loss.
         failOnDataLoss=False,
     )
     # Each store has its own for what came as bare values.
     own_time = F.when(F.col("timestampType") == 0, F.col("timestamp"))
-    return source.load().select(
-        F.lit(cluster.name).alias("cluster"),
-        "topic",
-        "partition",
-        (F.col("offset") - F.col("offset") % range_records).alias("range"),
-        "offset",
-        F.xxhash64("offset", own_time, "key", "value", "headers").alias("digest"),
-        (~_in_order(topology, cluster)).alias("astray"),
+    columns = all_columns(headers=True).add("epoch", TYPES["epoch"])
+    return (
+        source.schema(columns)
+        .load()
+        .select(
+            F.lit(cluster.name).alias("cluster"),
+            "topic",
+            "partition",
+            (F.col("offset") - F.col("offset") % range_records).alias("range"),
+            "offset",
+            F.xxhash64("offset", own_time, "key", "value", "headers").alias("digest"),
+            (~_in_order(topology, cluster)).alias("astray"),
+        )
     )
 
 
 def _in_order(topology: Topology, cluster: ClusterSpec) -> Column:
-    """Whether a record's flags are those of a way from its origin to here."""
+    """Whether a record's flags can be: those of a way from its origin to here, or of a pulled copy.
+
+    Flags of another epoch say only that it was copied. Of topics that are not on all clusters the
+    ways are fewer than the tree has; what the tree permits is permitted.
+    """
     flags = F.col("copy_flags")
-    permitted = [
+    told_nothing = (flags != 0) & (F.col("epoch") != topology.levels.epoch)
+    permitted = [told_nothing, flags == _PULLED] + [
         (F.col("origin") == way.origin)
         & (flags.bitwiseAND(F.lit(way.demanded)) == way.demanded)
         & (flags.bitwiseAND(F.lit(~(way.demanded | way.allowed))) == 0)
@@ -234,8 +252,24 @@ def _in_order(topology: Topology, cluster: ClusterSpec) -> Column:
     return reduce(lambda one, other: one | other, permitted)
 
 
-def _suspicious(summary: DataFrame, clusters: int) -> DataFrame:
-    """Ranges that are not the same everywhere, or hold more records than sequences."""
+def _placed(topology: Topology, holdings: Iterable[Holding]) -> dict[tuple[str, ...], list[str]]:
+    """By the clusters that they are to be on, the topics there are that are not to be on all."""
+    topics = {partition.topic for holding in holdings for partition in holding.heads}
+    placed: dict[tuple[str, ...], list[str]] = {}
+    for topic in sorted(topics):
+        span = topology.placed_on(topic)
+        if len(span) < len(topology.clusters):
+            placed.setdefault(span, []).append(shown(topic))
+    return placed
+
+
+def _suspicious(
+    summary: DataFrame, placed: Mapping[tuple[str, ...], list[str]], clusters: int
+) -> DataFrame:
+    """Ranges that are not the same wherever they are to be, or hold more records than sequences."""
+    due = F.lit(clusters)
+    for span, topics in placed.items():
+        due = F.when(F.col("topic").isin(topics), len(span)).otherwise(due)
     return (
         summary.groupBy(*_PLACE)
         .agg(
@@ -243,7 +277,7 @@ def _suspicious(summary: DataFrame, clusters: int) -> DataFrame:
             F.count("*").alias("clusters"),
             F.max(F.col("records") > F.col("last") - F.col("first") + 1).alias("double"),
         )
-        .where(f"versions > 1 OR clusters < {clusters} OR double")
+        .where((F.col("versions") > 1) | (F.col("clusters") < due) | F.col("double"))
         .select(*_PLACE)
     )
 
@@ -281,7 +315,16 @@ def _ends(ends: Mapping[_Held, int], cluster: str) -> str:
     )
 
 
-def _differences(records: DataFrame, spans: DataFrame, names: Sequence[str]) -> DataFrame:
+def _differences(
+    records: DataFrame,
+    spans: DataFrame,
+    placed: Mapping[tuple[str, ...], list[str]],
+    names: Sequence[str],
+) -> DataFrame:
+    elsewhere = (
+        F.col("topic").isin(topics) & ~F.col("cluster").isin(*span)
+        for span, topics in placed.items()
+    )
     per_cluster = [
         F.struct(
             F.lit(name).alias("cluster"),
@@ -305,6 +348,7 @@ def _differences(records: DataFrame, spans: DataFrame, names: Sequence[str]) -> 
     )
     return (
         kinds.where("kind IS NOT NULL")
+        .where(~reduce(or_, elsewhere, F.lit(False)))
         .groupBy("kind", "cluster", *_PLACE)
         .agg(
             F.min("offset").alias("first"),

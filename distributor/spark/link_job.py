@@ -4,22 +4,26 @@
 
 It keeps nothing either: where each partition begins it asks the target. Spark's checkpoint lives
 as long as the query; after a failure the target is asked again. Among its targets it chooses by the
-rules of the native link (`distributor.link.target`). A change is the end of a query and the
-beginning of another, without a barrier: that would only save carrying some records twice.
+rules of the native link (`distributor.link.target`), and by its rules it leaves out partitions of
+which both ends hold other records under the same name (`distributor.spark.histories`). A change of
+either is the end of a query and the beginning of another, without a barrier: that would only save
+carrying some records twice.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import logging
 import shutil
 import tempfile
 import time
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F  # noqa: N812 (as everybody calls it)
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
@@ -27,17 +31,21 @@ from dafka.process.clock import now_ms
 from dafka.spark.bounds import TopicSelection
 from dafka.spark.planning import RangeReader
 from dafka.spark.progress import Progress
+from dafka.wire.primitives import octets_of
 from distributor.errors import ProcessError
+from distributor.link.events import StopReason
+from distributor.link.node import COPIED_AGAIN, MEANINGS
 from distributor.link.target import Drain, Drained, Probed, TargetMachine, TargetSettings
+from distributor.spark.histories import Histories
+from distributor.spark.patterns import carried_pattern
 from distributor.spark.source import endpoints
 from distributor.survey import gives_sign_of_life
 from topology.copyflags import bit, mask
-from topology.model import INTERNAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from dafka.model import Partition
@@ -50,13 +58,13 @@ RECORDS_PER_TRIGGER = 2_000_000
 """What a micro-batch copies at most: some seconds' work, so that progress shows and a failure
 repeats little."""
 
-_NONE = "(?!)"
-"""Matches nothing."""
-
 BACKOFF_S_MAX = 30.0
 
 PROBE_INTERVAL_MS = 1_000
 """How often the targets are asked for a sign of life, where there are several."""
+
+LOOK_INTERVAL_MS = 5_000
+"""How often both ends are asked whether they still mean the same records."""
 
 FAILURES_MAX = 8
 """Failures in a row, without a record copied in between, after which a backfill gives up."""
@@ -73,6 +81,7 @@ class LinkJob:
         available_now: Copy what is there now, then end.
         backoff_s_max: The longest wait before a query that has failed is started again; the first
             is half a second.
+        look_interval_ms: How often both ends are asked whether they still mean the same records.
     """
 
     def __init__(
@@ -84,14 +93,16 @@ class LinkJob:
         directory: Path = Path(),
         available_now: bool = False,
         backoff_s_max: float = BACKOFF_S_MAX,
+        look_interval_ms: int = LOOK_INTERVAL_MS,
     ) -> None:
         self._spark = spark
         self._topology = topology
         self._link = link
-        self._pattern = pattern_of(topology, link.span)
+        self._pattern = carried_pattern(topology, link.span)
         self._directory = directory
         self._available_now = available_now
         self._backoff_s_max = backoff_s_max
+        self._look_interval_ms = look_interval_ms
         self._checkpoint = tempfile.mkdtemp(prefix="dafka-link-")
         self._failures = 0
         self._due_s = time.monotonic()
@@ -105,6 +116,10 @@ class LinkJob:
         )
         self._aim = TargetMachine(link.targets, settings, now_ms())
         self._probe_due_ms = now_ms()
+        self._histories: Histories | None = None
+        """Of the present target, once it was asked."""
+        self._look_due_ms = now_ms() + self._look_interval_ms
+        self._parted: Mapping[Partition, int] = {}
         self._query: StreamingQuery | None = None
         self._error = ""
 
@@ -112,6 +127,11 @@ class LinkJob:
     def target(self) -> str:
         """The cluster it copies to at present."""
         return self._aim.current
+
+    @property
+    def parted(self) -> Mapping[Partition, int]:
+        """Partitions that are left out, each with the first sequence at which both ends differ."""
+        return self._parted
 
     @property
     def copied(self) -> int:
@@ -142,6 +162,7 @@ class LinkJob:
             ProcessError: A backfill has failed too often.
         """
         self._look_at_targets()
+        self._look_at_histories()
         wait_s = self._due_s - time.monotonic()
         if self._query is None and wait_s > 0:
             time.sleep(min(wait_s, timeout))
@@ -168,6 +189,7 @@ class LinkJob:
         """Stop. Nothing has to be saved: the target knows what it has."""
         if self._query is not None:
             self._query.stop()
+        self._forget_histories()
         shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _started(self) -> StreamingQuery:
@@ -177,6 +199,8 @@ class LinkJob:
             # A store that is down may have what the others lack: each one has to say so.
             source_there = self._there(self._link.source, every=True)
             log_starts = _behind_holes(source_there, target_there)
+        self._leave_out(self._compared().settled())
+        log_starts = {one: at for one, at in log_starts.items() if one not in self._parted}
         there = dict.fromkeys(source_there, 0)
         there |= {partition: kept.stop for partition, kept in target_there.items()}
         self._starts = there | log_starts
@@ -194,6 +218,7 @@ class LinkJob:
             .load()
             # As `in_epoch` has it: flags of another epoch say that it was copied, and no more.
             .where(f"copy_flags = 0 OR epoch = {epoch} AND (copy_flags & {mask(level)}L) = 0")
+            .where(without(self._parted))
             .selectExpr(
                 *("topic", "partition", "offset", "records"),
                 f"copy_flags | {bit(level)}L AS copy_flags",
@@ -252,6 +277,41 @@ class LinkJob:
             for effect in self._aim.handle(event, now_ms()):
                 self._steer(effect)
 
+    def _look_at_histories(self) -> None:
+        """See now and then whether both ends still mean the same; if not, begin anew."""
+        if self._query is None or now_ms() < self._look_due_ms:
+            return
+        found = self._compared().looked()
+        if found is None:
+            return
+        self._look_due_ms = now_ms() + self._look_interval_ms
+        if found.keys() != self._parted.keys():
+            self._end_query()
+            self._leave_out(found)
+            self._due_s = time.monotonic()
+
+    def _leave_out(self, parted: Mapping[Partition, int]) -> None:
+        """Copy nothing of these, as both ends hold other records under the same name."""
+        facts = {"source": self._link.source, "target": self.target}
+        for partition, first in parted.items():
+            if partition not in self._parted:
+                named = {"topic": partition.topic, "address": partition.address, "first": first}
+                log.error(MEANINGS[StopReason.DIVERGED], extra={**facts, **named})
+        for topic, address in self._parted.keys() - parted.keys():
+            log.warning(COPIED_AGAIN, extra={**facts, "topic": topic, "address": address})
+        self._parted = dict(parted)
+
+    def _compared(self) -> Histories:
+        if self._histories is None:
+            self._histories = Histories(self._topology, self._link, self.target)
+        return self._histories
+
+    def _forget_histories(self) -> None:
+        if self._histories is not None:
+            self._histories.close()
+        self._histories, self._parted = None, {}
+        self._look_due_ms = now_ms() + self._look_interval_ms
+
     def _steer(self, effect: TargetEffect) -> None:
         if isinstance(effect, Drain):
             # A query that has ended sends nothing more; that is all the draining there is.
@@ -260,6 +320,7 @@ class LinkJob:
                 self._steer(following)
             return
         self._end_query()
+        self._forget_histories()
         self._failures, self._due_s = 0, time.monotonic()
         facts = {"source": self._link.source, "target": self.target}
         log.warning("link is retargeted", extra=facts)
@@ -287,25 +348,13 @@ def _behind_holes(
     }
 
 
-def pattern_of(topology: Topology, span: Collection[str] = ()) -> str:
-    """Return the topics that are copied as one regular expression.
-
-    Args:
-        topology: Where they are placed.
-        span: Only those that are on exactly these clusters; empty for all topics.
-    """
-    included = "|".join(map(fnmatch.translate, topology.topics.include)) or _NONE
-    # Never a topic of the cluster itself, as `Topics.wants` has it.
-    excluded = "|".join(map(fnmatch.translate, (f"{INTERNAL}*", *topology.topics.exclude)))
-    copied = f"(?!{excluded})(?:{included})"
-    if not span:
-        return copied
-    placed = "" if len(span) == len(topology.clusters) else _NONE
-    for rule in reversed(topology.placement):  # the first that matches counts
-        here = "" if {*rule.clusters} == {*span} else _NONE
-        matches = fnmatch.translate(rule.topics)
-        placed = f"(?:(?={matches}){here}|(?!{matches}){placed})"
-    return placed + copied
+def without(partitions: Collection[Partition]) -> Column:
+    """Return the condition that a whole batch is of none of these partitions."""
+    those = (
+        (F.col("topic") == F.lit(octets_of(topic))) & (F.col("partition") == F.lit(octets_of(name)))
+        for topic, name in partitions
+    )
+    return ~reduce(or_, those, F.lit(False))
 
 
 def offsets_text(starts: dict[Partition, int]) -> str:

@@ -91,6 +91,11 @@ def test_all_64_flags_are_kept():
     assert rows([batch], 0, 1, ["copy_flags"]) == [{"copy_flags": -1}]
 
 
+def test_flags_have_their_epoch():
+    batch = make_batch([b"x"], envelope=Envelope(1, 0b1, 7))
+    assert rows([batch], 0, 1, ["epoch"]) == [{"epoch": 7}]
+
+
 def test_a_topic_that_is_not_text_is_shown_as_far_as_it_is():
     batch = make_batch([b"v"], partition=Partition("caf\udce9", "AB" * 16))
     assert rows([batch], 0, 1, ["topic"]) == [{"topic": "caf\ufffd"}]

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.gateway.configs import TOPIC_CONFIGS, batch_bytes_max, described, refusal, retention_ms
+from dafka.gateway.broker import Entrance
+from dafka.gateway.configs import (
+    TOPIC_CONFIGS,
+    batch_bytes_max,
+    cluster_configs,
+    described,
+    entrance_of,
+    refusal,
+    retention_ms,
+)
 from dafka.limits import CLIENT_BATCH_BYTES_MAX
 
 
@@ -68,3 +77,15 @@ def test_batches_are_as_large_as_the_topic_says():
 def test_records_are_as_old_as_a_topic_says():
     assert retention_ms({}) is retention_ms({"retention.ms": "-1"}) is None
     assert retention_ms({"retention.ms": "7"}) == 7
+
+
+@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)])
+def test_where_one_comes_into_a_cluster_is_read_as_it_was_written(flags):
+    entrance = Entrance(("tcp://a:1", "tcp://b:1"), ("tcp://a:2",), *flags)
+    configs = {name: value for name, _, value in cluster_configs(entrance)}
+    assert entrance_of(configs) == entrance
+
+
+@pytest.mark.parametrize("configs", [{}, {"dafka.stores": "tcp://a:1"}, {"dafka.towers": None}])
+def test_configs_of_another_make_say_nothing_of_it(configs):
+    assert entrance_of(configs) is None

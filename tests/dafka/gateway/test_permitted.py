@@ -82,6 +82,7 @@ def test_topics_are_made_and_deleted_by_who_may_write_them(broker, node):
 
 def test_all_else_is_as_it_is(broker, node):
     assert (broker.node, broker.cluster_id) == (node.node, node.cluster_id)
+    assert broker.entrance == node.entrance
     assert (broker.gateways(), broker.controller()) == (node.gateways(), node.controller())
     assert broker.leader(READ) == node.leader(READ)
     assert isinstance(run(broker.producer_id()), tuple)

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from dafka.gateway.broker import ErrorCode
-from dafka.gateway.configs import TOPIC_CONFIGS, ConfigSource
+from dafka.gateway.configs import TOPIC_CONFIGS, ConfigSource, entrance_of
 from dafka.gateway.handlers import Handlers, TopicSettings
 from dafka.gateway.wire import SERVED, Api
 from dafka.limits import CLIENT_WAIT_MS_MAX
@@ -188,8 +188,16 @@ def test_configs_of_a_gateway_are_described(version):
 
 
 @pytest.mark.parametrize("version", SERVED[Api.DESCRIBE_CONFIGS])
+def test_configs_of_all_gateways_say_where_their_cluster_is(version):
+    error, configs = described(version, 4, "")
+    assert error == 0
+    assert entrance_of({one.name: one.value for one in configs.values()}) == MemoryBroker.entrance
+    assert all(one.read_only for one in configs.values())
+    assert described(version, 4, "", ["dafka.keys"])[1].keys() == {"dafka.keys"}
+
+
+@pytest.mark.parametrize("version", SERVED[Api.DESCRIBE_CONFIGS])
 def test_other_things_have_no_configs(version):
-    assert described(version, 4, "") == (0, {})
     assert described(version, 4, "99") == (ErrorCode.INVALID_REQUEST, {})
     assert described(version, 2, "other") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, {})
     assert described(version, 9, "orders") == (ErrorCode.INVALID_REQUEST, {})

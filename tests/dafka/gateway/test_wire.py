@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from dafka.errors import RequestError
-from dafka.gateway.wire import SERVED, Api, Request, answer_to, parse
+from dafka.gateway import wire
+from dafka.gateway.wire import SERVED, Api, Request, answer_to, parse, request_to
 from dafka.limits import (
     BATCH_BYTES_MAX,
     CLIENT_BATCH_BYTES_MAX,
@@ -74,3 +75,20 @@ def test_a_request_has_as_many_items_as_it_may_have_and_no_more():
 def test_the_largest_batch_of_a_client_fits_into_a_request_and_into_a_content():
     assert CLIENT_BATCH_BYTES_MAX + ENVELOPE_BYTES <= BATCH_BYTES_MAX
     assert CLIENT_BATCH_BYTES_MAX + BATCH_BYTES_MAX // 2 < REQUEST_BYTES_MAX
+
+
+@pytest.mark.parametrize(("api", "version"), EVERY_VERSION)
+def test_what_we_ask_is_read_as_it_was_meant(api, version):
+    frame = request_to(api, version, "us", {})
+    asked = parse(frame[4:])
+    assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
+    assert (asked.api, asked.version, asked.client) == (api, version, "us")
+    wire.answered(api, version, b"".join(answer_to(asked, {}))[4:])
+    with pytest.raises(RequestError, match="correlation"):
+        wire.answered(api, version, b"".join(answer_to(asked._replace(correlation=9), {}))[4:])
+
+
+@pytest.mark.parametrize("frame", [b"", b"\0\0\0\1", b"\0\0\0\1" + bytes(7) + b"\x09"])
+def test_half_an_answer_is_refused(frame):
+    with pytest.raises(RequestError, match="truncated"):
+        wire.answered(Api.DESCRIBE_CONFIGS, 1, frame)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, StructField, StructType
 
 from dafka.arrow.columns import record_batch
 from dafka.arrow.parsing import Page
@@ -13,13 +13,19 @@ from dafka.spark.columns import HEADERS, TYPES, all_columns, check_rows, checked
 PARTITION = Partition("orders", "AB" * 16)
 
 
+def test_the_epoch_of_flags_is_there_where_it_is_asked_for():
+    assert "epoch" not in all_columns(headers=True).fieldNames()
+    assert checked_columns(StructType([StructField("epoch", IntegerType())])) == ("epoch",)
+
+
 def test_arrow_types_are_what_spark_expects(make_batch):
     table = record_batch(Page([make_batch([b"v"])]), [Range(PARTITION, 0, 1)], list(TYPES))
-    assert table.schema.equals(to_arrow_schema(all_columns(headers=True), timezone="UTC"))
+    everything = StructType([StructField(name, kind) for name, kind in TYPES.items()])
+    assert table.schema.equals(to_arrow_schema(everything, timezone="UTC"))
 
 
 def test_headers_are_a_column_only_where_asked_for():
-    assert all_columns(headers=True).fieldNames() == list(TYPES)
+    assert all_columns(headers=True).fieldNames() == [name for name in TYPES if name != "epoch"]
     assert "headers" not in all_columns(headers=False).fieldNames()
 
 

@@ -22,8 +22,9 @@ def test_unknown_options_are_refused_with_the_nearest_one():
 
 
 def test_a_table_says_what_to_create_instead():
-    with pytest.raises(MisuseError, match="say CREATE TEMPORARY VIEW in place of CREATE TABLE"):
-        Given({"provider": "dafka", "option.topic": "a"}).check_names(["topic"], told=True)
+    for given in ({"provider": "dafka", "option.topic": "a"}, {}):
+        with pytest.raises(MisuseError, match="say CREATE TEMPORARY VIEW in place of CREATE TABLE"):
+            Given(given).check_names(["topic"], told=True)
 
 
 def test_what_only_kafka_knows_is_passed_over_and_told_once_it_matters(caplog):
@@ -37,15 +38,11 @@ def test_what_only_kafka_knows_is_passed_over_and_told_once_it_matters(caplog):
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "complaint"),
-    [
-        ("kafka.bootstrap.servers", "h:9092", "say 'topology' .* and 'cluster'"),
-        ("kafka.security.protocol", "SSL", "say 'access' and 'key'"),
-        ("kafka.sasl.jaas.config", "x", "say 'access' and 'key'"),
-    ],
+    ("name", "text"),
+    [("kafka.security.protocol", "SSL"), ("kafka.sasl.jaas.config", "x")],
 )
-def test_what_names_a_cluster_or_keeps_strangers_out_is_refused(name, text, complaint):
-    with pytest.raises(MisuseError, match=complaint):
+def test_what_keeps_strangers_out_is_refused(name, text):
+    with pytest.raises(MisuseError, match=f"'{name}' .* who the job is by 'access' and 'key'"):
         Given({name: text}).check_names(["topic"], told=True)
 
 

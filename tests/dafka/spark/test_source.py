@@ -53,8 +53,57 @@ def test_a_view_in_sql(dafka, spark, port):
     spark.sql(f"CREATE TEMPORARY VIEW latest {made}")
     (row,) = spark.sql("SELECT count(*) n FROM latest WHERE offset >= 100").collect()
     assert row.n == 50
+
+
+@pytest.fixture
+def named(spark):
+    """A name that no table and no view has, before and after."""
+    yield "named"
+    spark.catalog.dropTempView("named")
+    spark.sql("DROP TABLE IF EXISTS named")
+
+
+COLUMNS = "(key BINARY, value BINARY)"
+ROW = "VALUES (CAST('k' AS BINARY), CAST('v' AS BINARY))"
+
+
+def test_a_view_is_inserted_into(dafka, spark, cluster, named):
+    here = ", ".join(f"{name} '{text}'" for name, text in cluster.options.items())
+    spark.sql(
+        f"CREATE TEMPORARY VIEW {named} {COLUMNS} USING dafka OPTIONS ({here}, topic 'orders')"
+    )
+    spark.sql(f"INSERT INTO {named} {ROW}")
+    assert cluster.values() == [b"v"]
+    with pytest.raises(AnalysisException, match="a log only grows"):
+        spark.sql(f"INSERT OVERWRITE {named} {ROW}")
+
+
+def test_a_table_of_the_catalog_has_the_options_of_each_query(dafka, spark, cluster, named):
+    here = ", ".join(f"{name} = '{text}'" for name, text in cluster.options.items())
+    spark.sql(f"CREATE TABLE {named} (key BINARY, value BINARY, offset BIGINT) USING dafka")
+    spark.sql(f"INSERT INTO {named} WITH ({here}, topic = 'orders') (key, value) {ROW}")
+    (row,) = spark.sql(f"SELECT * FROM {named} WITH ({here}, subscribe = 'orders')").collect()
+    assert (row.key, row.value) == (b"k", b"v")
+    given = {**cluster.options, "subscribe": "orders"}
+    assert spark.read.options(**given).table(named).count() == 1
+    assert spark.readStream.options(**given).table(named).isStreaming
+
+
+INSTEAD = "no option is given; .* CREATE TEMPORARY VIEW in place of CREATE TABLE"
+
+
+def test_what_the_catalog_keeps_of_a_table_no_query_is_told(dafka, spark, port, named):
+    """As Spark 4.3 has it: where a later one tells queries, this fails, and tables can be used."""
+    made = f"USING dafka OPTIONS (servers '{port.endpoint}', subscribe 'orders')"
     with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW in place of CREATE TABLE"):
-        spark.sql(f"CREATE TABLE orders {made}")
+        spark.sql(f"CREATE TABLE {named} {made}")
+    with pytest.raises(AnalysisException, match="CREATE TEMPORARY VIEW in place of CREATE TABLE"):
+        spark.catalog.createTable(named, source="dafka", servers=port.endpoint, subscribe="orders")
+    spark.sql(f"CREATE TABLE {named} {COLUMNS} {made}")
+    with pytest.raises(AnalysisException, match=INSTEAD):
+        spark.sql(f"SELECT * FROM {named}").collect()
+    with pytest.raises(AnalysisException, match=INSTEAD):
+        spark.sql(f"INSERT INTO {named} {ROW}")
 
 
 def test_sql_and_columns_of_choice(dafka, spark, port):

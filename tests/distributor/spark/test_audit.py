@@ -8,6 +8,7 @@ from distributor.errors import AuditError
 from distributor.spark import audit as job
 from distributor.spark import register
 from distributor.spark.audit import AuditFinding, audit, write_report
+from topology.copyflags import EVERY_FLAG
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +71,63 @@ def test_everything_that_can_be_wrong(pair, make_batch, compare, tmp_path, spark
     assert (tmp_path / "report" / "report.txt").read_text() == "text"
 
 
+def test_of_each_cluster_counts_what_is_to_be_there(make_pair, make_batch, spark):
+    """Topics of one cluster only are no difference, wherever records of them lie."""
+    register(spark)
+    pair = make_pair('placement: [{topics: "local", clusters: [c1]}]')
+    local = Partition("local", A)
+    pair.fill(1, make_batch(values(0, 3)), make_batch(values(0, 3), partition=local))
+    pair.fill(2, make_batch(values(0, 3), envelope=COPIED))
+    pair.fill(2, make_batch([b"another"], partition=local))
+    with pair.running():
+        found = audit(spark, pair.topology, range_records=10)
+        assert found.first_findings(10) == []
+        assert found.records == {"c1": 6, "c2": 3}
+
+
+def test_placed_topics_are_compared_where_they_are_to_be(spark):
+    rows = [("c1", "t", A, 0, 0, 1), ("c1", "u", A, 0, 0, 1), ("c2", "u", A, 0, 0, 2)]
+    rows += [("c1", "all", A, 0, 0, 1)]
+    columns = "cluster STRING, topic STRING, partition STRING, range INT, offset INT, digest INT"
+    spans = spark.createDataFrame(
+        [], "cluster STRING, topic STRING, partition STRING, span_first INT, span_last INT"
+    )
+    records = spark.createDataFrame(rows, columns)
+    placed = {("c1",): ["t"], ("c1", "c2"): ["u"]}
+    found = job._differences(records, spans, placed, ["c1", "c2", "c3"])
+    assert sorted(AuditFinding(*row)[:3] for row in found.collect()) == [
+        ("behind", "c2", "all"),
+        ("behind", "c3", "all"),
+        ("differs", "c2", "u"),
+    ]
+    summary = spark.createDataFrame(
+        [
+            ("c1", "t", A, 0, 1, 5, 0, 0),
+            ("c1", "u", A, 0, 1, 5, 0, 0),
+            ("c1", "a", A, 0, 1, 5, 0, 0),
+        ],
+        "cluster STRING, topic STRING, partition STRING, range INT, records INT, digest INT, "
+        "first INT, last INT",
+    )
+    suspicious = job._suspicious(summary, placed, 3).collect()
+    assert sorted(row.topic for row in suspicious) == ["a", "u"]
+
+
+def test_flags_of_another_epoch_and_of_pulled_copies_are_no_way(make_pair, make_batch, spark):
+    register(spark)
+    pair = make_pair("levels: {epoch: 2}")
+    pair.fill(1, make_batch(values(0, 2)), make_batch(values(2, 4), 2), make_batch(values(4, 5), 4))
+    pair.fill(
+        2,
+        make_batch(values(0, 2), envelope=Envelope(1, 0b100, 1)),
+        make_batch(values(2, 4), 2, envelope=Envelope(1, EVERY_FLAG, 2)),
+        make_batch(values(4, 5), 4, envelope=Envelope(1, 0b100, 2)),
+    )
+    with pair.running():
+        found = audit(spark, pair.topology, range_records=2)
+        assert found.first_findings(10) == [AuditFinding("path", "c2", "orders", A, 4, 4, 1)]
+
+
 def test_differences_are_named_for_what_they_are(spark):
     """Holes, repetitions and what retention took, which our own stores cannot be brought to."""
     rows = [("c1", "t", A, 0, offset, offset) for offset in range(10)]
@@ -79,7 +137,7 @@ def test_differences_are_named_for_what_they_are(spark):
         [("c1", "t", A, 0, 9), ("c2", "t", A, 2, 6)],
         "cluster STRING, topic STRING, partition STRING, span_first INT, span_last INT",
     )
-    found = job._differences(spark.createDataFrame(rows, columns), spans, ["c1", "c2"])
+    found = job._differences(spark.createDataFrame(rows, columns), spans, {}, ["c1", "c2"])
     assert sorted(AuditFinding(*row) for row in found.collect()) == [
         AuditFinding("behind", "c2", "t", A, 7, 9, 3),
         AuditFinding("duplicated", "c2", "t", A, 5, 5, 1),

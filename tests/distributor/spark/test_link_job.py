@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import time
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -9,17 +8,18 @@ from pathlib import Path
 import pytest
 
 from dafka.model import Partition
+from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
 from dafka.records.batch import records_of
 from dafka.records.envelope import Envelope, unpack
 from distributor.errors import ProcessError
 from distributor.link.node import LinkNode
 from distributor.spark import link_job, register
-from distributor.spark.link_job import LinkJob, pattern_of
+from distributor.spark.link_job import LinkJob
 from distributor.verify.compare import verify
 from tests.support.query_port import unanswered
 from topology import plan
-from topology.model import Links, Topics
+from topology.model import Links
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +114,46 @@ def test_progress_is_shown_while_the_source_is_away(pair, make_batch, start, mon
     assert job.total() == 2
 
 
+def test_a_partition_that_both_have_otherwise_is_left_out(pair, make_batch, start, caplog):
+    """As the native link does: what follows another record would look like its sequel."""
+    pair.fill(1, make_batch([b"0", b"1"]), make_batch([b"here", b"1"], partition=DONE))
+    pair.fill(2, make_batch([b"there"], partition=DONE, envelope=Envelope(2, 0b1)))
+    with pair.running():
+        job = start(available_now=True)
+        finish(job)
+        assert job.parted == {DONE: 0}
+        c2 = pair.topology.cluster("c2")
+        assert flags_at(c2, COPIED) == [(0, 1, 1), (1, 1, 1)]
+        assert len(flags_at(c2, DONE)) == 1
+    (record,) = (one for one in caplog.records if "partition has diverged" in one.message)
+    assert (record.address, record.first) == (DONE.address, 0)
+
+
+def test_a_partition_that_parts_while_it_runs_is_left_out_from_then_on(
+    pair, make_batch, start, until
+):
+    pair.fill(1, make_batch([b"0"]), make_batch([b"here"], partition=DONE, envelope=Envelope(2, 1)))
+    c1, c2 = pair.topology.clusters
+    with (
+        pair.running(),
+        closing(Mirror(c1.towers[0])) as here,
+        closing(Mirror(c2.towers[0])) as there,
+    ):
+
+        def publish(mirror, *published):
+            for batch in published:
+                mirror.publish(batch, 60)
+            mirror.flush(60)
+
+        job = start(look_interval_ms=100)
+        until(lambda: job.join(0.1) or flags_at(c2, COPIED))
+        publish(there, make_batch([b"there"], partition=DONE, envelope=Envelope(2, 1)))
+        until(lambda: job.join(0.1) or job.parted == {DONE: 0})
+        publish(here, make_batch([b"1"], 1, DONE), make_batch([b"1"], 1))
+        until(lambda: job.join(0.1) or len(flags_at(c2, COPIED)) == 2)
+        assert len(flags_at(c2, DONE)) == 1
+
+
 class Running:
     """A query that does nothing."""
 
@@ -148,23 +188,6 @@ def test_flags_of_another_epoch_say_that_a_record_was_copied(make_pair, make_bat
         assert flags_at(c2, DONE) == []
         with StoreClient(c2.stores[0].query) as client:
             assert {unpack(one.content).epoch for one in client.scan(COPIED, 0, 2)} == {2}
-
-
-PLACED = """placement:
-  - {topics: "orders.eu.*", clusters: [c1]}
-  - {topics: "orders.*", clusters: [c1, c2]}
-  - {topics: "local.*", clusters: [c2]}
-  - {topics: "*.eu.*", clusters: [c2, c1]}"""
-
-
-def test_each_link_takes_the_topics_that_are_placed_where_it_leads(make_pair):
-    """As the native link does; the first rule that matches counts."""
-    topology = make_pair(PLACED).topology
-    topics = ("orders.eu.x", "orders.us", "local.eu.x", "other.eu.x", "other", "_own", "orders")
-    for span in topology.spans:
-        pattern = re.compile(pattern_of(topology, span))
-        taken = [topic for topic in topics if pattern.fullmatch(topic)]
-        assert taken == [topic for topic in topics if topology.carries(topic, span)]
 
 
 def test_what_is_placed_elsewhere_is_not_copied(make_pair, make_batch, spark):
@@ -244,10 +267,3 @@ def test_nothing_is_left_on_disk(start):
     assert checkpoint.exists()
     job.close()
     assert not checkpoint.exists()
-
-
-def test_topics_of_the_cluster_itself_are_never_copied_whatever_the_file_includes(pair):
-    for topics in (Topics(), Topics(include=("_schemas", "orders"), exclude=())):
-        pattern = re.compile(pattern_of(replace(pair.topology, topics=topics)))
-        for topic in ("_schemas", "__offsets", "orders"):
-            assert bool(pattern.fullmatch(topic)) is topics.wants(topic)
