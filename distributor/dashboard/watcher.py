@@ -106,7 +106,7 @@ class Watcher:
     def look(self) -> dict[str, Any]:
         """Ask all clusters and processes; takes a few seconds when some do not answer."""
         vitals = probe(self._processes)
-        found = status_of(self._plan, wall_ms())
+        found = status_of(self._plan)
         self.plan = _aimed(self._plan, [link.target for link in found.links])
         status = asdict(found)
         counters: dict[Hashable, float] = {

@@ -236,12 +236,14 @@ class Hopped(Value, frozen=True):
         size: Bytes of the batch.
         latency_ms: From its delivery at the source.
         pulled: Whether it was copied because nobody brought it, against its flags.
+        internal: Whether its topic is the clusters' own, as that of heartbeats: no traffic.
     """
 
     records: int
     size: int
     latency_ms: int
     pulled: bool = False
+    internal: bool = False
 
 
 class Skipped(Value, frozen=True):
