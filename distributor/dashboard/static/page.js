@@ -216,11 +216,15 @@ function show(look) {
   const bad = look.links.filter((link) => linkState(link)[0] === "bad").length;
   const late = look.links.filter((link) => linkState(link)[0] === "warn").length;
   const sick = look.processes.filter((one) => !["ok", "unknown"].includes(one.state)).length;
+  const silent = new Set(look.clusters.filter((cluster) => cluster.error).map((cluster) => cluster.cluster));
+  const never = look.recovery.filter((point) => point.seconds === null && !silent.has(point.origin) && !silent.has(point.cluster));
+  const unheard = new Set(never.map((point) => point.origin)).size;
   const troubles = [
     down && `${plural(down, "cluster")} without answer`,
     bad && `${plural(bad, "link")} in trouble`,
     late && `${plural(late, "link")} late or at rest`,
     sick && `${plural(sick, "process")} not well`,
+    unheard && `${plural(unheard, "cluster")} never heard by others`,
   ].filter(Boolean);
   $("summary").dataset.state = down || bad ? "bad" : troubles.length ? "warn" : "ok";
   say("summary", troubles.join(", ") ||
@@ -236,7 +240,7 @@ function showLinks(links) {
       el("td", {}, el("span", {}, named(link.source), " → ", named(link.target), " ", el("span", { className: "level", textContent: `level ${link.level}` }))),
       el("td", {}, el("span", { data: { state }, textContent: shown(word) })),
       ...[link.error ? "–" : count.format(link.lag_records), link.error ? "–" : age(link.lag_seconds), rate(link.records_per_s), bytes(link.bytes_per_s),
-        link.hop_p99_ms == null ? "–" : `≤ ${count.format(link.hop_p99_ms)} ms`,
+        link.hop_p99_ms == null ? "–" : `${link.hop_p99_beyond ? ">" : "≤"} ${count.format(link.hop_p99_ms)} ms`,
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
     cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
