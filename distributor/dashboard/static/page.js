@@ -5,6 +5,8 @@ const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const HISTORY = 60;
 const LATE_S = 30;
+const LINKS_SHOWN = 12;
+const MANY_LINKS = 24;
 
 const count = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
@@ -115,9 +117,10 @@ function drawArcs() {
   const leaves = ordered(topology.tree);
   const reach = (link) => Math.abs(leaves.indexOf(link.source) - leaves.indexOf(link.target));
   const furthest = Math.max(1, ...topology.links.map(reach));
-  const width = topology.links.length ? (narrow() ? 44 : 150) : 0;
+  const width = topology.links.length ? (narrow() ? 54 : 150) : 0;
   svg.setAttribute("width", width);
   svg.setAttribute("height", height * leaves.length);
+  svg.classList.toggle("many", topology.links.length > MANY_LINKS);
   svg.replaceChildren(
     ...topology.links.map((link) => {
       // What goes down leaves at the lower third of a card and arrives at the upper one; what
@@ -163,8 +166,14 @@ async function trace(name) {
   }
   paint();
   const unreached = name === null ? 0 : rows.size - 1 - new Set(hops.map((hop) => hop.target)).size;
-  const ways = hops.map((hop) => `${shown(hop.source)} → ${shown(hop.target)} (level ${hop.level}, ${hop.flags})`);
-  say("way", name === null ? "" : `Published on ${shown(name)}: ${ways.join(", ") || "stays there"}` +
+  const ways = new Map();
+  for (const hop of hops) {
+    const [from, how] = [`${shown(hop.source)} → `, ` (level ${hop.level}, ${hop.flags})`];
+    const place = JSON.stringify([from, how]);
+    ways.set(place, [from, [...(ways.get(place)?.[1] ?? []), shown(hop.target)], how]);
+  }
+  const said = [...ways.values()].map(([from, targets, how]) => from + targets.join(", ") + how);
+  say("way", name === null ? "" : `Published on ${shown(name)}: ${said.join("; ") || "stays there"}` +
     (unreached ? `. Does not reach ${plural(unreached, "cluster")}.` : "."));
 }
 
@@ -232,9 +241,20 @@ function show(look) {
   $("clock").textContent = `Live · ${time(look.at_ms)}`;
 }
 
+const GRAVITY = ["bad", "warn", "ok"];
+let allLinks = false;
+
 function showLinks(links) {
   const labels = ["Link", "State", "Lag", "Oldest", "Records/s", "Bytes/s", "Hop p99"];
-  fill("links", links.map((link) => {
+  // The worst first; of many links those that are well are folded away.
+  const gravity = (link) => GRAVITY.indexOf(linkState(link)[0]);
+  const sorted = [...links].sort((one, other) => gravity(one) - gravity(other));
+  const ill = sorted.filter((link) => linkState(link)[0] !== "ok").length;
+  const folded = links.length > LINKS_SHOWN;
+  $("all-links").hidden = !folded;
+  $("all-links").textContent = allLinks ? "Show fewer links" : `Show all ${count.format(links.length)} links`;
+  $("all-links").ariaExpanded = String(allLinks);
+  fill("links", sorted.slice(0, folded && !allLinks ? Math.max(LINKS_SHOWN, ill) : links.length).map((link) => {
     const [state, word] = linkState(link);
     const cells = [
       el("td", {}, el("span", {}, named(link.source), " → ", named(link.target), " ", el("span", { className: "level", textContent: `level ${link.level}` }))),
@@ -363,6 +383,10 @@ const guarded = (work, id) => async (event) => {
   }
 };
 
+$("all-links").addEventListener("click", () => {
+  allLinks = !allLinks;
+  showLinks(latest.links);
+});
 $("refresh").addEventListener("click", guarded(async () => say("found", await loadPartitions()), "found"));
 $("record").topic.addEventListener("input", offerAddresses);
 $("record").topic.addEventListener("focus", guarded(() => partitions ?? loadPartitions(), "found"));

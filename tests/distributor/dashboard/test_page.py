@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from dafka.model import Partition
@@ -16,11 +18,12 @@ from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
 from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
-from distributor.operations.status import ILL, LinkStatus, Status
+from distributor.operations.status import ILL, ClusterStatus, LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
 from tests.support.certificates import write_web
 from topology import plan
 from topology.model import Web
+from topology.testing import topology_of, tree_of
 
 pytestmark = [
     pytest.mark.net,
@@ -254,13 +257,116 @@ def test_nothing_is_cut_off_and_everything_has_a_name(running, show, width, sche
         expect(page.get_by_role(landmark)).to_have_count(1)
     for region in ("Clusters", "Links", "Find a record", "Comparison", "Processes"):
         expect(page.get_by_role("region", name=region)).to_be_visible()
-    for control in page.locator("button, input").all():
+    for control in page.locator("button:visible, input:visible").all():
         box = control.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
         assert box["height"] >= 24
+    assert findings(page) == []
     name = page.locator(".cluster .name").first
     assert name.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.fixture
+def show_large(opened, tmp_path, monkeypatch):
+    """A function that shows twelve clusters with 60 links, one of them down if told so."""
+    names = [
+        f"eu-{place}-{number}"
+        for place in ("north", "east", "south", "west")
+        for number in (1, 2, 3)
+    ]
+    sites = [(1, *names[at : at + 3]) for at in range(0, 12, 3)]
+    the_plan = plan(topology_of(tree_of((2, *sites))))
+    assert len(the_plan.links) == 60
+    with ExitStack() as opened_here:
+
+        def show_large(width, scheme, down=""):
+            status = large_status(the_plan, down)
+            processes = [
+                Process(
+                    name=f"{name}-store-1",
+                    kind=ProcessKind.STORE,
+                    cluster=name,
+                    command=(),
+                    metrics="s:1",
+                )
+                for name in names
+            ]
+            vitals = [
+                Vitals(one, "no answer", ("Connection refused",))
+                if one.cluster == down
+                else Vitals(one, "ok")
+                for one in processes
+            ]
+            monkeypatch.setattr(watcher, "probe", lambda _: vitals)
+            monkeypatch.setattr(watcher, "status_of", lambda *_: status)
+            dashboard = opened_here.enter_context(Dashboard(the_plan, processes, "127.0.0.1:0"))
+            page = opened.new_page(
+                viewport={"width": width, "height": 800},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            opened_here.callback(page.close)
+            page.goto(dashboard.url)
+            page.wait_for_selector(f"#summary[data-state={'bad' if down else 'ok'}]")
+            return page
+
+        yield show_large
+
+
+def large_status(the_plan, down):
+    clusters = [
+        ClusterStatus(one.name, None, None, f"no answer from {one.stores[0].query}")
+        if one.name == down
+        else ClusterStatus(one.name, 12 * number, 1_234_567 * number, "")
+        for number, one in enumerate(the_plan.topology.clusters, 1)
+    ]
+    links = [
+        LinkStatus(link.source, link.target, link.level, None, None, None, f"{down}: no answer")
+        if down in (link.source, link.target)
+        else LinkStatus(link.source, link.target, link.level, 2, 1_234, 0.8, state="serving")
+        for link in the_plan.links
+    ]
+    return Status(clusters, links)
+
+
+@pytest.mark.parametrize("down", ["", "eu-east-2"])
+@pytest.mark.parametrize(("width", "scheme"), [*product((400, 1_280), ("light", "dark"))])
+def test_twelve_clusters_and_sixty_links_can_be_read(show_large, tmp_path, width, scheme, down):
+    page = show_large(width, scheme, down)
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    page.locator(".cluster").first.click()
+    expect(page.locator("#way")).not_to_be_empty()
+    page.screenshot(path=tmp_path / "way.png", full_page=True)
+    assert page.evaluate(OUTSIDE) == []
+    assert page.evaluate(CUT_OFF) == []
+    assert findings(page) == []
+    rows = page.locator("#links tbody tr")
+    expect(rows).to_have_count(12)
+    if down:
+        expect(rows.first).to_contain_text(f"{down}: no answer")
+    page.get_by_role("button", name="Show all 60 links").press("Enter")
+    expect(rows).to_have_count(60)
+    page.get_by_role("button", name="Show fewer links").press("Enter")
+    expect(rows).to_have_count(12)
+
+
+OUTSIDE = """() => [...document.querySelectorAll("main *")]
+  .filter((one) => !one.closest("thead") && one.getBoundingClientRect().right > innerWidth + 1)
+  .map((one) => one.outerHTML.slice(0, 200))"""
+"""What a small screen would not show."""
+
+CUT_OFF = """() => [...document.querySelectorAll(".cluster .name, .facts:not([title^=no])")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent)"""
+"""Names and facts that do not fit into their cards; errors are told whole further down."""
+
+
+def findings(page):
+    """What axe-core has to say against a page."""
+    rules = {"target-size": {"enabled": True}}
+    told = Axe().run(page, options={"resultTypes": ["violations"], "rules": rules}).response
+    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in told["violations"]]
 
 
 def test_colours_have_contrast_enough_in_both_schemes():
