@@ -1,14 +1,12 @@
-// Shows what /api/events tells. Everything that comes from outside is put in as text: this file never
-// turns a string into markup, and the page's security policy would not run it if it did.
+// Shows what /api/events tells.
+import { $, ask, count, el, fill, guarded, labelled, named, plural, say, shown } from "./dom.js";
 
-const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const HISTORY = 60;
 const LATE_S = 30;
 const LINKS_SHOWN = 12;
 const MANY_LINKS = 24;
 
-const count = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const rate = (value) => (value == null ? "–" : `${short.format(value)}/s`);
 const bytes = (value) => {
@@ -17,32 +15,13 @@ const bytes = (value) => {
   return `${(value / 1e3 ** unit).toPrecision(3) * 1} ${["B", "kB", "MB", "GB"][unit]}/s`;
 };
 const age = (seconds) => (seconds < 120 ? `${seconds.toFixed(1)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`);
-const plural = (number, noun) => `${count.format(number)} ${noun}${number === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
 const time = (ms) => new Date(ms).toLocaleTimeString();
-
-function el(tag, properties = {}, ...children) {
-  const { data = {}, ...rest } = properties;
-  const element = Object.assign(document.createElement(tag), rest);
-  Object.assign(element.dataset, data);
-  element.append(...children);
-  return element;
-}
 
 function drawn(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
-}
-
-// Control and direction characters of a name are shown, not obeyed.
-const shown = (name) =>
-  name.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
-const named = (name, className = "name") => el("bdi", { className, textContent: shown(name) });
-
-function say(id, text) {
-  // Unchanged text is left alone, or screen readers would repeat it every two seconds.
-  if ($(id).textContent !== text) $(id).textContent = text;
 }
 
 const key = (link) => JSON.stringify([link.source, link.target, link.level]);
@@ -263,13 +242,8 @@ function showLinks(links) {
         link.hop_p99_ms == null ? "–" : `${link.hop_p99_beyond ? ">" : "≤"} ${count.format(link.hop_p99_ms)} ms`,
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
-}
-
-function fill(table, lines) {
-  $(table).tBodies[0].replaceChildren(...lines.map((cells) => el("tr", {}, ...cells)));
 }
 
 const WORDS = { ok: "ok", "not ready": "warn", unwell: "bad", "no answer": "bad", hangs: "bad", refused: "warn", unknown: "unknown" };
@@ -287,8 +261,7 @@ function showGateways(gateways) {
         known(one.serving) + begins, known(one.members), known(one.lag_records),
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
 }
 
@@ -330,13 +303,6 @@ function showComparison(comparison) {
 
 /* ---- questions ---- */
 
-async function ask(path, options) {
-  const answer = await fetch(path, options);
-  const value = await answer.json();
-  if (!answer.ok) throw new Error(value.error);
-  return value;
-}
-
 let partitions = null;
 
 async function loadPartitions() {
@@ -368,20 +334,10 @@ async function find() {
       ...(copy.flags === undefined ? ["", "", ""] : [new Date(copy.timestamp_ms).toISOString(), text(copy.key), text(copy.value)])
         .map((value) => el("td", {}, el("bdi", { textContent: value }))),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
   say("found", `On ${there} of ${plural(copies.length, "cluster")}`);
 }
-
-const guarded = (work, id) => async (event) => {
-  event.preventDefault();
-  try {
-    await work();
-  } catch (error) {
-    say(id, shown(error.message));
-  }
-};
 
 $("all-links").addEventListener("click", () => {
   allLinks = !allLinks;

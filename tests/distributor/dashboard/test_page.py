@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from dafka.model import Partition
@@ -19,8 +18,9 @@ from distributor.dashboard.server import Dashboard
 from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ILL, ClusterStatus, LinkStatus, Status
-from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
+from distributor.testing.browser import HOW_TO_INSTALL, chromium
 from tests.support.certificates import write_web
+from tests.support.page_checks import HOSTILE, findings, outside
 from topology import plan
 from topology.model import Web
 from topology.testing import topology_of, tree_of
@@ -35,36 +35,7 @@ pytestmark = [
 expect.set_options(timeout=30_000)
 
 STYLE = Path(__file__).parents[3] / "distributor/dashboard/static/style.css"
-HOSTILE = '<img src=x onerror="window.hacked=1">\'"&amp;</option>\u202e\x1b'
 ADDRESS = "AB" * 16
-
-
-@pytest.fixture(scope="module")
-def opened():
-    with browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def show(opened, open_site):
-    """A function that shows the dashboard; any complaint of the browser fails the test."""
-    pages, complaints = [], []
-
-    def show(width=1_280, scheme="light", state="ok"):
-        page = opened.new_page(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        pages.append(page)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text))
-        page.goto(open_site().url)
-        page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert complaints == []
 
 
 @pytest.fixture
@@ -221,7 +192,7 @@ def test_troubles_are_not_cut_off_on_a_small_screen(make_pair, free_ports, show)
 def test_everything_can_be_done_with_a_keyboard(running, show):
     page = show()
     reached = []
-    for _ in range(9):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate("document.activeElement.textContent || document.activeElement.name")
@@ -229,9 +200,10 @@ def test_everything_can_be_done_with_a_keyboard(running, show):
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
         assert outline == "3px", reached
     assert reached[0] == "Skip to the tree"
-    assert [reached[1][:2], reached[2][:2]] == ["c1", "c2"]
-    assert reached[3:6] == ["topic", "address", "sequence"]
-    assert reached[6:] == ["Find", "Load partitions", "Compare all clusters"]
+    assert reached[1:4] == ["Overview", "Topics", "Groups"]
+    assert [reached[4][:2], reached[5][:2]] == ["c1", "c2"]
+    assert reached[6:9] == ["topic", "address", "sequence"]
+    assert reached[9:] == ["Find", "Load partitions", "Compare all clusters"]
     page.locator(".cluster").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".cluster").first).to_have_attribute("aria-pressed", "true")
@@ -338,7 +310,7 @@ def test_twelve_clusters_and_sixty_links_can_be_read(show_large, tmp_path, width
     page.locator(".cluster").first.click()
     expect(page.locator("#way")).not_to_be_empty()
     page.screenshot(path=tmp_path / "way.png", full_page=True)
-    assert page.evaluate(OUTSIDE) == []
+    assert outside(page) == []
     assert page.evaluate(CUT_OFF) == []
     assert findings(page) == []
     rows = page.locator("#links tbody tr")
@@ -351,22 +323,10 @@ def test_twelve_clusters_and_sixty_links_can_be_read(show_large, tmp_path, width
     expect(rows).to_have_count(12)
 
 
-OUTSIDE = """() => [...document.querySelectorAll("main *")]
-  .filter((one) => !one.closest("thead") && one.getBoundingClientRect().right > innerWidth + 1)
-  .map((one) => one.outerHTML.slice(0, 200))"""
-"""What a small screen would not show."""
-
 CUT_OFF = """() => [...document.querySelectorAll(".cluster .name, .facts:not([title^=no])")]
   .filter((one) => one.scrollWidth > one.clientWidth + 1)
   .map((one) => one.textContent)"""
 """Names and facts that do not fit into their cards; errors are told whole further down."""
-
-
-def findings(page):
-    """What axe-core has to say against a page."""
-    rules = {"target-size": {"enabled": True}}
-    told = Axe().run(page, options={"resultTypes": ["violations"], "rules": rules}).response
-    return [(one["id"], [node["html"] for node in one["nodes"]]) for one in told["violations"]]
 
 
 def test_colours_have_contrast_enough_in_both_schemes():
