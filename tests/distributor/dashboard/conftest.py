@@ -65,7 +65,7 @@ def open_site(pair):
         dashboard.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def opened():
     with browser() as opened:
         yield opened
