@@ -35,7 +35,7 @@ _LEAF = "#d6eaf8"
 _BRANCH = "#fdebd0"
 
 
-class Node(NamedTuple):
+class Box(NamedTuple):
     """A cluster or a branch; its middle and its width in points, from the upper left corner."""
 
     label: str
@@ -74,7 +74,7 @@ def render_png(topology: Topology) -> bytes:
     return buffer.getvalue()
 
 
-def laid_out(graph: AGraph, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> dict[str, Node]:
+def laid_out(graph: AGraph, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> dict[str, Box]:
     """Where Graphviz puts every node, by its name, below a line for the title."""
     labels = {str(node): node.attr["label"] for node in graph.nodes()}
     for node in graph.nodes():
@@ -93,7 +93,7 @@ def laid_out(graph: AGraph, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) 
         x, y = map(float, node.attr["pos"].split(","))
         fill = _BRANCH if node.attr["shape"] == "ellipse" else _LEAF
         width = float(node.attr["width"]) * _POINTS_PER_INCH
-        found[str(node)] = Node(labels[str(node)], x, top - y + HEIGHT, width, fill)
+        found[str(node)] = Box(labels[str(node)], x, top - y + HEIGHT, width, fill)
     return found
 
 
@@ -106,7 +106,7 @@ def _pixels(x: float, y: float) -> tuple[int, int]:
     return (round((x + _MARGIN) * _SCALE), round((y + _MARGIN) * _SCALE))
 
 
-def _branch(draw: ImageDraw.ImageDraw, parent: Node, child: Node) -> None:
+def _branch(draw: ImageDraw.ImageDraw, parent: Box, child: Box) -> None:
     """A line with two corners: those of all children of a branch share their first half."""
     begin, end = parent.x + parent.width / 2, child.x - child.width / 2
     corner = begin + 12
@@ -115,7 +115,7 @@ def _branch(draw: ImageDraw.ImageDraw, parent: Node, child: Node) -> None:
 
 
 def _label(
-    draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, node: Node
+    draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, node: Box
 ) -> None:
     box = [
         _pixels(node.x - node.width / 2, node.y - HEIGHT / 2),
