@@ -17,6 +17,7 @@ from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
 from distributor.local.processes import Process, ProcessKind
 from distributor.operations.probe import Vitals
+from distributor.operations.recovery import RecoveryPoint
 from distributor.operations.status import ILL, ClusterStatus, LinkStatus, Status
 from distributor.testing.browser import HOW_TO_INSTALL, chromium
 from tests.support.certificates import write_web
@@ -162,6 +163,23 @@ def test_a_link_that_was_aimed_elsewhere_or_leaves_something_out_is_shown_so(
         rows[0] = LinkStatus("c1", "c1", 1)
         expect(page.locator("#arcs g").first).to_have_attribute("data-link", '["c1","c1",1]')
         expect(page.locator("#summary")).to_have_attribute("data-state", "ok")
+
+
+def test_never_and_all_well_do_not_stand_side_by_side(make_pair, monkeypatch, show):
+    clusters = [ClusterStatus(name, 1, 2, "") for name in ("c1", "c2")]
+    links = [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
+    heard, never = RecoveryPoint("c1", "c1", 0.4), RecoveryPoint("c1", "c2", None)
+    status = Status(clusters, links, [heard, never])
+    monkeypatch.setattr(watcher, "status_of", lambda *_: status)
+    with make_pair().running():
+        page = show(state="warn")
+        expect(page.locator("#summary")).to_have_text("1 cluster never heard by others")
+
+
+def test_axe_finds_what_is_wrong(running, show):
+    page = show()
+    page.evaluate("document.getElementById('compare').textContent = ''")
+    assert [rule for rule, _ in findings(page)] == ["button-name"]
 
 
 def test_a_cluster_that_does_not_answer_is_the_first_thing_said(pair, show):
