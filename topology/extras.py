@@ -21,7 +21,7 @@ EXTRAS = {
     "distributor": ("cryptography", "google.protobuf", "grpc"),
     "gateway": ("kio",),
     "kafka": ("confluent_kafka",),
-    "png": ("PIL",),
+    "png": ("PIL", "pygraphviz"),
     "schemas": (
         *("avro", "fastavro", "google.protobuf", "grpc_tools", "jsonschema", "referencing"),
         *("starlette", "uvicorn"),

@@ -1,32 +1,50 @@
-"""A topology as a PNG: the only importer of `PIL`.
+"""A topology as a PNG: the only importer of `PIL` and `pygraphviz`.
 
-Clusters stand in a row at the bottom; a branch stands above the middle of its children. Pillow
-draws and brings a font, so no program like Graphviz has to be installed.
+Graphviz says where everything of its graph is, Pillow draws and brings a font: neither a program
+nor fonts have to be installed.
 """
 
 from __future__ import annotations
 
 from io import BytesIO
+from typing import NamedTuple
 
 from topology.errors import TooLargeError
 from topology.extras import told_of_extras
-from topology.model import Branch, ClusterName, Topology, Tree, leaves
+from topology.model import Topology, leaves
+from topology.render import render_dot
 
 with told_of_extras():
     from PIL import Image, ImageDraw, ImageFont
+    from pygraphviz import AGraph
 
 CLUSTERS_MAX = 100
-"""A row of more is wider than image viewers and paper; DOT and Mermaid have tools that scroll."""
+"""A column of more is higher than viewers and paper; DOT and Mermaid have tools that scroll."""
 
-_COLUMN_MIN = 150
-_ROW = 110
-_MARGIN = 40
-_PADDING = 14
-_FONT_SIZE = 20
+_SCALE = 2
+"""Pixels for each of Graphviz's points: small print is sharp on today's screens."""
+
+HEIGHT = 34
+"""Of a box, in points."""
+
+_MARGIN = 24
+_PADDING = 12
+_POINTS_PER_INCH = 72
+_FONT_SIZE = 15
 _INK = "#1f2933"
 _LINE = "#7b8794"
 _LEAF = "#d6eaf8"
 _BRANCH = "#fdebd0"
+
+
+class Box(NamedTuple):
+    """A cluster or a branch; its middle and its width in points, from the upper left corner."""
+
+    label: str
+    x: float
+    y: float
+    width: float
+    fill: str
 
 
 def render_png(topology: Topology) -> bytes:
@@ -35,62 +53,75 @@ def render_png(topology: Topology) -> bytes:
     Raises:
         TooLargeError: It has more than `CLUSTERS_MAX` clusters.
     """
-    names = list(leaves(topology.tree))
-    if len(names) > CLUSTERS_MAX:
+    clusters = len(list(leaves(topology.tree)))
+    if clusters > CLUSTERS_MAX:
         raise TooLargeError(
-            f"cannot draw {len(names)} clusters: a PNG has room for {CLUSTERS_MAX}, use DOT"
+            f"cannot draw {clusters} clusters: a PNG has room for {CLUSTERS_MAX}, use DOT"
         )
-    font = ImageFont.load_default(_FONT_SIZE)
-    column = max(_COLUMN_MIN, *(int(font.getlength(name)) + 2 * _PADDING + 12 for name in names))
-    columns = {name: _MARGIN + column * (index + 0.5) for index, name in enumerate(names)}
-    height = _height(topology.tree)
-    width = max(column * len(names), int(font.getlength(topology.name)))
-    image = Image.new("RGB", (2 * _MARGIN + width, 3 * _MARGIN + _ROW * (height + 1)), "white")
+    font = ImageFont.load_default(_FONT_SIZE * _SCALE)
+    graph = AGraph(string=render_dot(topology))
+    nodes = laid_out(graph, font)
+    width = max(*(node.x + node.width / 2 for node in nodes.values()), _width(topology.name, font))
+    height = max(node.y for node in nodes.values()) + HEIGHT / 2
+    size = (round((width + 2 * _MARGIN) * _SCALE), round((height + 2 * _MARGIN) * _SCALE))
+    image = Image.new("RGB", size, "white")
     draw = ImageDraw.Draw(image)
-    draw.text((_MARGIN, _MARGIN // 2), topology.name, fill=_INK, font=font)
-    _draw(draw, font, topology.tree, columns, height)
+    draw.text(_pixels(0, 0), topology.name, fill=_INK, font=font, anchor="lm")
+    for parent, child in graph.edges():
+        _branch(draw, nodes[parent], nodes[child])
+    for node in nodes.values():
+        _label(draw, font, node)
     buffer = BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()
 
 
-def _height(tree: Tree) -> int:
-    return 1 + max(map(_height, tree.children)) if isinstance(tree, Branch) else 0
+def laid_out(graph: AGraph, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> dict[str, Box]:
+    """Where Graphviz puts every node, by its name, below a line for the title."""
+    labels = {str(node): node.attr["label"] for node in graph.nodes()}
+    for node in graph.nodes():
+        width = _width(labels[str(node)], font) + 2 * _PADDING
+        # Without a label: Graphviz would look for fonts to measure it with.
+        node.attr.update(
+            label="",
+            fixedsize="true",
+            width=str(width / _POINTS_PER_INCH),
+            height=str(HEIGHT / _POINTS_PER_INCH),
+        )
+    graph.layout("dot")
+    top = float(graph.graph_attr["bb"].split(",")[3])
+    found = {}
+    for node in graph.nodes():
+        x, y = map(float, node.attr["pos"].split(","))
+        fill = _BRANCH if node.attr["shape"] == "ellipse" else _LEAF
+        width = float(node.attr["width"]) * _POINTS_PER_INCH
+        found[str(node)] = Box(labels[str(node)], x, top - y + HEIGHT, width, fill)
+    return found
 
 
-def _draw(
-    draw: ImageDraw.ImageDraw,
-    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
-    tree: Tree,
-    columns: dict[ClusterName, float],
-    height: int,
-    depth: int = 0,
-) -> tuple[float, float]:
-    """Draw a subtree; returns the middle of its root."""
-    if isinstance(tree, Branch):
-        ends = [_draw(draw, font, child, columns, height, depth + 1) for child in tree.children]
-        middle = (sum(x for x, _ in ends) / len(ends), _y(depth))
-        for end in ends:
-            draw.line([(middle[0], middle[1] + 22), (end[0], end[1] - 22)], fill=_LINE, width=2)
-        _label(draw, font, middle, f"level {tree.level}", _BRANCH)
-        return middle
-    middle = (columns[tree], _y(height))
-    _label(draw, font, middle, tree, _LEAF)
-    return middle
+def _width(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> float:
+    """Of a text, in points."""
+    return font.getlength(text) / _SCALE
 
 
-def _y(depth: int) -> float:
-    return 2 * _MARGIN + _ROW * (depth + 0.5)
+def _pixels(x: float, y: float) -> tuple[int, int]:
+    return (round((x + _MARGIN) * _SCALE), round((y + _MARGIN) * _SCALE))
+
+
+def _branch(draw: ImageDraw.ImageDraw, parent: Box, child: Box) -> None:
+    """A line with two corners: those of all children of a branch share their first half."""
+    begin, end = parent.x + parent.width / 2, child.x - child.width / 2
+    corner = begin + 12
+    way = [(begin, parent.y), (corner, parent.y), (corner, child.y), (end, child.y)]
+    draw.line([_pixels(x, y) for x, y in way], fill=_LINE, width=2 * _SCALE, joint="curve")
 
 
 def _label(
-    draw: ImageDraw.ImageDraw,
-    font: ImageFont.FreeTypeFont | ImageFont.ImageFont,
-    middle: tuple[float, float],
-    text: str,
-    fill: str,
+    draw: ImageDraw.ImageDraw, font: ImageFont.FreeTypeFont | ImageFont.ImageFont, node: Box
 ) -> None:
-    x, y = middle
-    half = draw.textlength(text, font=font) / 2 + _PADDING
-    draw.rounded_rectangle([x - half, y - 22, x + half, y + 22], 10, fill=fill, outline=_LINE)
-    draw.text(middle, text, fill=_INK, font=font, anchor="mm")
+    box = [
+        _pixels(node.x - node.width / 2, node.y - HEIGHT / 2),
+        _pixels(node.x + node.width / 2, node.y + HEIGHT / 2),
+    ]
+    draw.rounded_rectangle(box, 8 * _SCALE, fill=node.fill, outline=_LINE, width=_SCALE)
+    draw.text(_pixels(node.x, node.y), node.label, fill=_INK, font=font, anchor="mm")

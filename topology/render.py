@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from topology.model import Branch, Topology, Tree
+from topology.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,25 +34,52 @@ def _text_lines(topology: Topology, tree: Tree, first: str, rest: str) -> Iterat
 
 
 def render_mermaid(topology: Topology) -> str:
-    """A Mermaid flowchart, as Markdown viewers draw it."""
-    lines = ["flowchart TD"]
-    for node, label, parent in _nodes(topology.tree):
-        shape = f'(["{_quoted(label)}"])' if label.startswith("level ") else f'["{_quoted(label)}"]'
-        lines.append(f"    {node}{shape}")
-        if parent:
-            lines.append(f"    {parent} --- {node}")
+    """A Mermaid flowchart, as Markdown viewers draw it.
+
+    Levels are boxes in boxes, so that they stay together whatever links there are; arrows are
+    links, with their level.
+    """
+    names = {label: node for node, label, _ in _nodes(topology.tree)}
+    lines = ["flowchart LR", *_boxes(topology.tree, "n", "    ")]
+    ways = {(link.source, link.target, link.level): None for link in plan(topology).links}
+    for source, target, level in ways:
+        back = (target, source, level) in ways
+        if not back or names[source] < names[target]:
+            arrow = "<-->" if back else "-->"
+            lines.append(f"    {names[source]} {arrow}|{level}| {names[target]}")
     return "\n".join(lines)
 
 
+def _boxes(tree: Tree, name: str, indent: str) -> Iterator[str]:
+    """A subtree as Mermaid draws it: a cluster, or a box around what is below a branch."""
+    if not isinstance(tree, Branch):
+        yield f'{indent}{name}["{_quoted(tree)}"]'
+        return
+    yield f'{indent}subgraph {name}["level {tree.level}"]'
+    for index, child in enumerate(tree.children):
+        yield from _boxes(child, f"{name}_{index}", indent + "    ")
+    yield f"{indent}end"
+
+
 def render_dot(topology: Topology) -> str:
-    """A Graphviz graph."""
-    lines = [f'graph "{_quoted(topology.name)}" {{', "    node [fontname=sans];"]
+    """A Graphviz graph, from the root on the left to the clusters, one below the other."""
+    lines = [
+        f'graph "{_quoted(topology.name)}" {{',
+        "    rankdir=LR; ordering=out;",
+        "    node [fontname=sans];",
+    ]
     for node, label, parent in _nodes(topology.tree):
-        shape = "ellipse" if label.startswith("level ") else "box"
+        shape = "ellipse" if _is_branch(label) else "box"
         lines.append(f'    {node} [label="{_quoted(label)}", shape={shape}];')
         if parent:
             lines.append(f"    {parent} -- {node};")
-    return "\n".join([*lines, "}"])
+    clusters = (node for node, label, _ in _nodes(topology.tree) if not _is_branch(label))
+    return "\n".join([*lines, f"    {{rank=same; {'; '.join(clusters)}}}", "}"])
+
+
+def _is_branch(label: str) -> bool:
+    # No name of a cluster has a space.
+    return label.startswith("level ")
 
 
 def _nodes(tree: Tree, name: str = "n", parent: str = "") -> Iterator[tuple[str, str, str]]:

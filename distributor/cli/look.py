@@ -10,7 +10,6 @@ from rich.console import Group
 from rich.text import Text
 
 from dafka.plural import counted
-from dafka.process.clock import wall_ms
 from dafka.process.signals import stop_event
 from distributor.cli.options import File, Json
 from distributor.errors import PlanError
@@ -55,7 +54,7 @@ def status(
 
     Example: distributor status config/four-clusters.yaml --json
     """
-    found = status_of(plan(load(file)), wall_ms())
+    found = status_of(plan(load(file)))
     if json_lines:
         print_json(found)
     else:
@@ -95,7 +94,8 @@ CLUSTERS: Columns[ClusterStatus] = (
 
 def _recovery(status: Status) -> Table:
     """What each cluster would lack of another, were that one lost now."""
-    names = list(dict.fromkeys(point.origin for point in status.recovery))
+    origins = list(dict.fromkeys(point.origin for point in status.recovery))
+    clusters = dict.fromkeys(point.cluster for point in status.recovery)
     silent = {cluster.cluster for cluster in status.clusters if cluster.error}
     cells = {(one.origin, one.cluster): _age(one, silent) for one in status.recovery}
 
@@ -104,7 +104,9 @@ def _recovery(status: Status) -> Table:
 
     origin: Column[str] = column("records of", str)
     return table(
-        (origin, *map(lacks, names)), names, "recovery points: seconds that each cluster would lack"
+        (origin, *map(lacks, clusters)),
+        origins,
+        "recovery points: seconds that each cluster would lack",
     )
 
 
@@ -196,7 +198,7 @@ def doctor(file: File, json_lines: Json = False) -> None:
     Example: distributor doctor config/four-clusters.yaml
     """
     the_plan = plan(load(file))
-    findings = examine(the_plan, processes_of(the_plan, file), wall_ms())
+    findings = examine(the_plan, processes_of(the_plan, file))
     if json_lines:
         print_json({"well": not findings, "findings": findings})
     else:

@@ -13,7 +13,6 @@ from rich.live import Live
 from rich.text import Text
 
 from dafka.errors import MisuseError
-from dafka.process.clock import wall_ms
 from dafka.process.signals import reload_event, stop_event
 from distributor.cli.look import as_good, status_view
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
@@ -155,7 +154,7 @@ class _StatusPoll:
             self._latest, self._asking = self._asking.result(), None
             self._due_s = time.monotonic() + STATUS_INTERVAL_S
         if self._asking is None and time.monotonic() >= self._due_s:
-            self._asking = self._pool.submit(status_of, self._plan, wall_ms())
+            self._asking = self._pool.submit(status_of, self._plan)
         return self._latest
 
     def __enter__(self) -> Self:

@@ -1,5 +1,6 @@
-"""The web page of a running topology: what it looks like now, in one page without a build step.
+"""The web pages of a running topology: what it looks like now, without a build step.
 
-`watcher` looks at the clusters and processes, `pages` is the web application, `server` runs it.
-The page itself is in `static`: it shows names as text only, whatever is in them.
+`watcher` looks at the clusters and processes, `counters` turns totals into rates, `catalogue` tells
+what topics and groups there are, `pages` is the web application, `server` runs it. The pages are in
+`static`: they show names as text only, whatever is in them.
 """

@@ -14,7 +14,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from dafka.errors import MisuseError
+from dafka.groups.commit import checked_group
 from dafka.model import Partition
+from distributor.dashboard import catalogue
+from distributor.dashboard.catalogue import Schemas, preview
 from distributor.dashboard.watcher import Watcher, trace
 from distributor.survey import Copy, furthest, look_up, survey
 from topology.copyflags import format_flags
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from distributor.survey import Holding
     from topology.plan import Plan
 
 LOOK_INTERVAL_S = 2.0
@@ -36,16 +41,13 @@ VIEWERS_MAX = 64
 """Pages that are kept up to date at once: each holds a connection. One more ends the oldest."""
 
 LIST_S = 2.0
-"""A list of partitions is as good as new for so long: it asks every store for all it has."""
+"""What clusters hold is as good as new for so long: they are asked for all they have."""
 
 LOOK_UPS_MAX = 4
-"""Records that are looked up at once, each on every cluster."""
+"""Records, topics and groups that are looked up at once, each on every cluster."""
 
 PARTITIONS_SHOWN_MAX = 1_000
 """What the page offers to choose from; any other can be typed."""
-
-PREVIEW_BYTES_MAX = 256
-"""Of a key or value."""
 
 HEADERS = {
     "content-security-policy": (
@@ -66,7 +68,7 @@ class Pages:
         plan: Of the topology that is shown.
         watcher: Its observer.
         look_interval_s: From the end of one look to the begin of the next.
-        list_s: How long a list of partitions is as good as new.
+        list_s: How long what clusters hold is as good as new.
     """
 
     def __init__(
@@ -85,8 +87,9 @@ class Pages:
         self._streams: dict[object, None] = {}
         """Pages that are kept up to date, the oldest first."""
         self._listing = asyncio.Lock()
-        self._listed: tuple[float, dict[str, Any]] | None = None
-        """When partitions were listed last, and these."""
+        self._listed: tuple[float, list[Holding]] | None = None
+        """When all clusters were asked last what they hold, and that."""
+        self._schemas = Schemas(plan.topology)
         self._look_ups = asyncio.Semaphore(LOOK_UPS_MAX)
         self._news = asyncio.Condition()
         self._watched = asyncio.Event()
@@ -98,6 +101,10 @@ class Pages:
             routes=[
                 Route("/api/events", self.events),
                 Route("/api/partitions", self.partitions),
+                Route("/api/topics", self.topics),
+                Route("/api/topic", self.topic),
+                Route("/api/groups", self.groups),
+                Route("/api/group", self.group),
                 Route("/api/trace", self.trace),
                 Route("/api/record", self.record),
                 Route("/api/compare", self.compare, methods=["POST"]),
@@ -116,16 +123,58 @@ class Pages:
 
     async def partitions(self, _request: Request) -> Response:
         """Partitions of which some cluster has records, the first so many."""
+        heads = furthest(holding.heads for holding in await self._holdings())
+        chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
+        rows = [[name.topic, name.address, heads[name]] for name in chosen]
+        return _json({"partitions": rows, "more": len(heads) - len(rows)})
+
+    async def topics(self, _request: Request) -> Response:
+        """Every topic, the first so many."""
+        return _json(catalogue.topics(await self._holdings()))
+
+    async def topic(self, request: Request) -> Response:
+        """What each cluster holds of the topic `name`, its newest records at `cluster`, schemas.
+
+        Without `cluster` at the first one that answers.
+        """
+        topology = self._plan.topology
+        name, at = request.query_params.get("name", ""), request.query_params.get("cluster", "")
+        if at and at not in {cluster.name for cluster in topology.clusters}:
+            return _refusal(400, f"no cluster {at!r}")
+        holdings = await self._holdings()
+        clusters = catalogue.topic_at(name, holdings)
+        if not any(row["partitions"] for row in clusters):
+            return _refusal(404, f"no cluster that answers has records of topic {name!r}")
+        answering = (holding for holding in holdings if holding.store is not None)
+        holding = next((one for one in holdings if one.cluster == at), None) or next(answering)
+        spec = topology.cluster(ClusterName(holding.cluster))
+        async with self._look_ups:
+            newest = await asyncio.to_thread(catalogue.newest, spec, holding, name, self._width)
+            schemas = await asyncio.to_thread(self._schemas.of_topic, name)
+        return _json({"topic": name, "clusters": clusters, "newest": newest, "schemas": schemas})
+
+    async def groups(self, _request: Request) -> Response:
+        """Every group of consumers, the first so many."""
+        async with self._look_ups:
+            return _json(await asyncio.to_thread(catalogue.groups, self._plan.topology))
+
+    async def group(self, request: Request) -> Response:
+        """Where the group `name` stands at each cluster, and how far behind it is."""
+        try:
+            name = checked_group(request.query_params.get("name", ""))
+        except MisuseError as error:
+            return _refusal(400, str(error))
+        async with self._look_ups:
+            return _json(await asyncio.to_thread(catalogue.group, self._plan.topology, name))
+
+    async def _holdings(self) -> list[Holding]:
+        """What all clusters hold, as of now or a moment ago: it is all that stores list."""
         clock = asyncio.get_running_loop().time
         async with self._listing:  # whoever asks meanwhile gets the same
             if self._listed is None or clock() - self._listed[0] >= self._list_s:
                 holdings = await asyncio.to_thread(survey, self._plan.topology)
-                heads = furthest(holding.heads for holding in holdings)
-                chosen = sorted(heads)[:PARTITIONS_SHOWN_MAX]
-                rows = [[name.topic, name.address, heads[name]] for name in chosen]
-                found = {"partitions": rows, "more": len(heads) - len(rows)}
-                self._listed = clock(), found
-            return _json(self._listed[1])
+                self._listed = clock(), holdings
+            return self._listed[1]
 
     async def trace(self, request: Request) -> Response:
         """Where a record published on `from` goes."""
@@ -160,8 +209,8 @@ class Pages:
             row |= {
                 "flags": format_flags(copy.record.copy_flags, self._width),
                 "timestamp_ms": copy.record.timestamp_ms,
-                "key": _preview(copy.record.key),
-                "value": _preview(copy.record.value),
+                "key": preview(copy.record.key),
+                "value": preview(copy.record.value),
             }
         return row
 
@@ -194,6 +243,7 @@ class Pages:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+            await asyncio.to_thread(self._schemas.close)
 
     async def _watch(self) -> None:
         """Look as long as somebody watches."""
@@ -229,13 +279,6 @@ _OCTETS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 def _event(name: str, data: str) -> str:
     """One server-sent event; JSON has no line break outside of text, and none in it."""
     return f"event: {name}\ndata: {data}\n\n"
-
-
-def _preview(octets: bytes | None) -> str | None:
-    if octets is None:
-        return None
-    text = octets[:PREVIEW_BYTES_MAX].decode(errors="replace")
-    return text if len(octets) <= PREVIEW_BYTES_MAX else f"{text}… ({len(octets):,} bytes)"
 
 
 def _json(value: object) -> Response:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dafka.errors import DafkaError
 from dafka.process.clock import wall_ms
+from distributor.dashboard.counters import Counters
 from distributor.link.meter import hop_buckets, link_totals, quantile
 from distributor.operations.meter import GatewayTotals, gateway_totals
 from distributor.operations.probe import Vitals, probe
@@ -30,35 +31,20 @@ DIFFERENCES_MAX = 50
 """Sentences of a comparison that are shown; `distributor verify --json` has them all."""
 
 
-class Rates:
-    """Per second, from counters that are read now and then."""
-
-    def __init__(self) -> None:
-        self._values: Mapping[Hashable, float] = {}
-        self._read_s = 0.0
-
-    def update(self, values: Mapping[Hashable, float], now_s: float) -> dict[Hashable, float]:
-        """Return how fast each counter has grown since the last time; a new one is left out.
-
-        A counter that went back was begun anew: what it shows has come since.
-        """
-        elapsed_s = now_s - self._read_s
-        before, self._values, self._read_s = self._values, dict(values), now_s
-        if elapsed_s <= 0:
-            return {}
-        return {
-            name: (value - before[name] if value >= before[name] else value) / elapsed_s
-            for name, value in values.items()
-            if name in before
-        }
-
-
 class _LinkCounter(NamedTuple):
     """What a process has copied of a link; several may, one after the other or a share each."""
 
     process: str
     link: tuple[str, str, str]
     what: str
+
+
+class _HopBucket(NamedTuple):
+    """How many batches of a link a process has copied within a time."""
+
+    process: str
+    link: tuple[str, str, str]
+    bound_s: float
 
 
 def _by_link(
@@ -71,6 +57,30 @@ def _by_link(
             place = (counter.link, counter.what)
             sums[place] = sums.get(place, 0.0) + rate
     return sums
+
+
+def _recent_hops(
+    recent: Mapping[Hashable, float],
+) -> dict[tuple[str, str, str], list[tuple[float, float]]]:
+    """The hops of the last minute as a histogram for each link, of all processes together."""
+    counts: dict[tuple[str, str, str], dict[float, float]] = {}
+    for counter, grown in recent.items():
+        if isinstance(counter, _HopBucket):
+            bounds = counts.setdefault(counter.link, {})
+            bounds[counter.bound_s] = bounds.get(counter.bound_s, 0.0) + grown
+    return {link: sorted(bounds.items()) for link, bounds in counts.items()}
+
+
+def _hop_row(buckets: list[tuple[float, float]]) -> dict[str, Any]:
+    """What 99 of 100 batches of the last minute took at most; None if there was none.
+
+    Beyond the last bound of the histogram it is only known that it took longer than that.
+    """
+    if not buckets or not buckets[-1][1]:
+        return {"hop_p99_ms": None, "hop_p99_beyond": False}
+    bound_s = quantile(buckets, 0.99)
+    beyond = bound_s == float("inf")
+    return {"hop_p99_ms": (buckets[-2][0] if beyond else bound_s) * 1_000, "hop_p99_beyond": beyond}
 
 
 class Watcher:
@@ -86,7 +96,7 @@ class Watcher:
         self.plan = plan
         """The same, each link's target being the one it was last seen to serve."""
         self._processes = processes
-        self._rates = Rates()
+        self._counters = Counters()
         self._lock = Lock()
         self._comparison: dict[str, Any] = {"running": False}
 
@@ -106,7 +116,7 @@ class Watcher:
     def look(self) -> dict[str, Any]:
         """Ask all clusters and processes; takes a few seconds when some do not answer."""
         vitals = probe(self._processes)
-        found = status_of(self._plan, wall_ms())
+        found = status_of(self._plan)
         self.plan = _aimed(self._plan, [link.target for link in found.links])
         status = asdict(found)
         counters: dict[Hashable, float] = {
@@ -116,6 +126,9 @@ class Watcher:
             for link, total in link_totals(process.exposition).items():
                 counters[_LinkCounter(process.process.name, link, "records")] = total.records
                 counters[_LinkCounter(process.process.name, link, "bytes")] = total.size
+            for link, buckets in hop_buckets(process.exposition).items():
+                for bound_s, count in buckets:
+                    counters[_HopBucket(process.process.name, link, bound_s)] = count
         gateways = [
             (process, gateway_totals(process.exposition))
             for process in vitals
@@ -124,21 +137,17 @@ class Watcher:
         for process, told in gateways:
             for what in _GATEWAY_COUNTERS if process.exposition else ():
                 counters[process.process.name, what] = getattr(told, what)
-        rates = self._rates.update(counters, time.monotonic())
+        self._counters.read(counters, time.monotonic())
+        rates = self._counters.rates
         by_link = _by_link(rates)
-        hops = {
-            link: quantile(buckets, 0.99)
-            for link, buckets in hop_buckets(*(one.exposition for one in vitals)).items()
-            if buckets[-1][1]
-        }
+        hops = _recent_hops(self._counters.recent)
         for row in status["clusters"]:
             row["records_per_s"] = rates.get(row["cluster"])
         for row in status["links"]:
             link = (row["source"], row["target"], f"{row['level']} {row['topics']}".strip())
             row["records_per_s"] = by_link.get((link, "records"))
             row["bytes_per_s"] = by_link.get((link, "bytes"))
-            bound_s = hops.get(link, float("inf"))
-            row["hop_p99_ms"] = None if bound_s == float("inf") else bound_s * 1_000
+            row |= _hop_row(hops.get(link, []))
         return {
             "at_ms": wall_ms(),
             **status,

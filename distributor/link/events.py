@@ -238,6 +238,7 @@ class Hopped(Value, frozen=True):
         latency_ms: From its delivery at the source.
         pulled: Whether it was copied because nobody brought it, against its flags.
         sampled: The records whose senders want to see it, where that is looked for.
+        internal: Whether its topic is the clusters' own, as that of heartbeats: no traffic.
     """
 
     records: int
@@ -245,6 +246,7 @@ class Hopped(Value, frozen=True):
     latency_ms: int
     pulled: bool = False
     sampled: tuple[SampledRecord, ...] = ()
+    internal: bool = False
 
 
 class Skipped(Value, frozen=True):

@@ -48,6 +48,7 @@ from distributor.link.events import (
 from distributor.link.flow_control import Hops, InflightBatch
 from distributor.link.progress import TargetEnds
 from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
+from topology.model import INTERNAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -579,7 +580,10 @@ class LinkMachine:
             self._moved_ms[stored.partition] = self._taken_ms = now_ms
             self._stalled = False
             self._latency_ms = now_ms - hop.taken_ms
-            hopped = Hopped(hop.records, hop.size, self._latency_ms, hop.pulled, hop.sampled)
+            internal = stored.partition.topic.startswith(INTERNAL)
+            hopped = Hopped(
+                hop.records, hop.size, self._latency_ms, hop.pulled, hop.sampled, internal
+            )
             sided.append((Side.TARGET, hopped))
         return sided
 

@@ -74,6 +74,9 @@ _GAUGES = (
 )
 """What holds as long as a link runs; all else counts what it has done."""
 
+_COPIED = ("forwarded", "pulled")
+"""Results of records that are traffic: not those that are skipped, nor the clusters' own."""
+
 _SHARE = re.compile(r" share \d+/\d+$")
 """What stands behind the level of a share."""
 
@@ -104,6 +107,7 @@ class LinkMeter:
         self._skipped = RECORDS.labels(*labels, "skipped")
         self._skipped_records = 0
         """Not told yet."""
+        self._internal = RECORDS.labels(*labels, "internal")
         self._hop_seconds = HOP_SECONDS.labels(*labels)
         self._behind = BEHIND_PARTITIONS.labels(*labels)
         self._standstill = STANDSTILL_SECONDS.labels(*labels)
@@ -115,7 +119,14 @@ class LinkMeter:
         self._lag_seconds = LAG_SECONDS.labels(*labels)
 
     def hopped(self, hopped: Hopped) -> None:
-        """A batch is durable at the target."""
+        """A batch is durable at the target.
+
+        What the clusters say to each other is counted, and is no traffic: a tree that only has
+        heartbeats to copy looks idle.
+        """
+        if hopped.internal:
+            self._internal.inc(hopped.records)
+            return
         (self._pulled if hopped.pulled else self._forwarded).add(hopped.records, hopped.size)
         self._hop_seconds.observe(hopped.latency_ms / 1_000)
         if self._tracer is not None:
@@ -203,7 +214,7 @@ def link_totals(exposition: str) -> dict[tuple[str, str, str], LinkTotal]:
                 continue
             link = _link_of(labels)
             total = totals.get(link, LinkTotal())
-            if sample.name == "distributor_records_total" and labels["result"] != "skipped":
+            if sample.name == "distributor_records_total" and labels["result"] in _COPIED:
                 totals[link] = total._replace(records=total.records + sample.value)
             elif sample.name == "distributor_bytes_total":
                 totals[link] = total._replace(size=total.size + sample.value)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.plural import counted
+from dafka.process.clock import wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import Answers, ClusterClient
 from distributor.control.protocol import PAUSED_STATE
@@ -33,10 +34,11 @@ from distributor.survey import at_once, furthest, lacking, survey
 from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from dafka.model import Partition
     from dafka.query.messages import HealthResponse
+    from distributor.operations.recovery import RecoveryPoint
     from distributor.operations.status import ClusterStatus, LinkStatus
     from distributor.survey import Holding
     from topology.model import ClusterSpec, Topology
@@ -75,17 +77,20 @@ class Diagnosis:
 
 
 def examine(
-    plan: Plan, processes: Sequence[Process], now_wall_ms: int, settle_s: float = SETTLE_S
+    plan: Plan,
+    processes: Sequence[Process],
+    clock: Callable[[], int] = wall_ms,
+    settle_s: float = SETTLE_S,
 ) -> list[Diagnosis]:
     """Ask every process, store and link of a topology; what is wrong, causes first.
 
     Args:
         plan: Of the topology.
         processes: Of the topology.
-        now_wall_ms: The time.
+        clock: Wall time in milliseconds.
         settle_s: How long what one cluster has and another lacks may be under way.
     """
-    status = status_of(plan, now_wall_ms)
+    status = status_of(plan, clock)
     vitals = probe(processes)
     return [
         *_of_processes(plan.topology, vitals),
@@ -95,6 +100,7 @@ def examine(
         *_of_links(plan.topology, status.links, status.clusters),
         *_of_idle(status.idle),
         *_of_relays(plan, status.links),
+        *_of_heartbeats(status.unheard),
         *_of_holdings(plan.topology, status.links, settle_s),
     ]
 
@@ -402,6 +408,19 @@ def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
                     f"look at {whose}, and at the stores of {link.starved}; once it is mended, "
                     + _back(plan.topology, link),
                 )
+
+
+def _of_heartbeats(unheard: list[RecoveryPoint]) -> Iterator[Diagnosis]:
+    """Clusters of which not even a heartbeat has ever come to others."""
+    for origin in dict.fromkeys(point.origin for point in unheard):
+        deaf = ", ".join(point.cluster for point in unheard if point.origin == origin)
+        yield Diagnosis(
+            f"{origin} → {deaf}",
+            f"no heartbeat of {origin} has ever come to {deaf}: nothing else that is published on "
+            f"{origin} may have either",
+            f"if {origin} has just begun, wait a moment; else see that what copies at its lowest "
+            "level runs, as that sends them, and then every link on the way",
+        )
 
 
 def _back(topology: Topology, link: LinkStatus) -> str:

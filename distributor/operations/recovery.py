@@ -13,10 +13,11 @@ from dafka.cluster import Cluster
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from distributor.survey import record_at
+from topology import plan
 from topology.model import HEARTBEATS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from dafka.model import Record
     from dafka.query.client import StoreClient
@@ -67,20 +68,29 @@ class RecoveryPoint:
     seconds: float | None
 
 
-def recovery_points(topology: Topology, now_wall_ms: int) -> list[RecoveryPoint]:
-    """Read the newest heartbeats off every cluster that answers; none if the file declares none."""
+def recovery_points(topology: Topology, clock: Callable[[], int]) -> list[RecoveryPoint]:
+    """Read the newest heartbeats off every cluster that answers; none if the file declares none.
+
+    Args:
+        topology: Whose; a cluster without links sends no heartbeats.
+        clock: Wall time in milliseconds.
+    """
     if topology.heartbeat_ms is None:
         return []
-    names = [cluster.name for cluster in topology.clusters]
+    sources = {link.source for link in plan(topology).links}
+    origins = [cluster.name for cluster in topology.clusters if cluster.name in sources]
     points = []
     for cluster in topology.clusters:
-        recovery = Recovery(names)
-        for record in _newest(cluster):
+        newest = list(_newest(cluster))
+        # Read when it has answered, which may have taken seconds: what has come meanwhile is none
+        # too young, and ages are none too small. Another machine's clock may still be ahead.
+        now_wall_ms = clock()
+        recovery = Recovery(origins)
+        for record in newest:
             recovery.heard(record, now_wall_ms)
-        for origin in names:
+        for origin in origins:
             sent_ms = recovery.point_ms(origin)
-            # What was sent after the clock was read is no older than that.
-            seconds = max(0, now_wall_ms - sent_ms) / 1_000 if sent_ms else None
+            seconds = (now_wall_ms - sent_ms) / 1_000 if sent_ms else None
             points.append(RecoveryPoint(origin, cluster.name, seconds))
     return points
 

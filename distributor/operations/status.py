@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
+from dafka.process.clock import wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.wire.primitives import text
@@ -25,7 +26,7 @@ from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from distributor.control.protocol import LinkRow, StoppedRow
     from topology.plan import Link, Plan
@@ -222,10 +223,24 @@ class Status:
     idle: list[str] = field(default_factory=list)
 
     @property
+    def unheard(self) -> list[RecoveryPoint]:
+        """Recovery points of which nothing is known though both clusters answer."""
+        silent = {cluster.cluster for cluster in self.clusters if cluster.error}
+        return [
+            point
+            for point in self.recovery
+            if point.seconds is None and silent.isdisjoint((point.origin, point.cluster))
+        ]
+
+    @property
     def well(self) -> bool:
-        """Whether every cluster answers, every link runs and copies all, and none left a relay."""
+        """Whether every cluster answers, every link runs and copies all, and none left a relay.
+
+        And every cluster has heard of every other, if there are heartbeats.
+        """
         return not (
             self.idle
+            or self.unheard
             or any(cluster.error for cluster in self.clusters)
             or any(
                 link.diverged or link.overtaken or link.refused or link.left or link.state in ILL
@@ -234,8 +249,13 @@ class Status:
         )
 
 
-def status_of(plan: Plan, now_wall_ms: int) -> Status:
-    """Ask every cluster and compare the ends of every link."""
+def status_of(plan: Plan, clock: Callable[[], int] = wall_ms) -> Status:
+    """Ask every cluster and compare the ends of every link.
+
+    Args:
+        plan: Of the topology.
+        clock: Wall time in milliseconds, read whenever one has answered.
+    """
     holdings = {holding.cluster: holding for holding in survey(plan.topology)}
     told = ask_links(plan)
     rows = told.rows
@@ -244,14 +264,14 @@ def status_of(plan: Plan, now_wall_ms: int) -> Status:
         links=[
             _with_row(
                 _link_status(
-                    plan, link, holdings[link.source], holdings[_target(link, rows)], now_wall_ms
+                    plan, link, holdings[link.source], holdings[_target(link, rows)], clock
                 ),
                 rows.get(link),
                 _unsaid(plan, link, told),
             )
             for link in plan.links
         ],
-        recovery=recovery_points(plan.topology, now_wall_ms),
+        recovery=recovery_points(plan.topology, clock),
         idle=told.idle,
     )
 
@@ -298,7 +318,7 @@ def _with_row(status: LinkStatus, row: LinkRow | None, unsaid: str) -> LinkStatu
 
 
 def _link_status(
-    plan: Plan, link: Link, source: Holding, target: Holding, now_wall_ms: int
+    plan: Plan, link: Link, source: Holding, target: Holding, clock: Callable[[], int]
 ) -> LinkStatus:
     ends = (link.source, target.cluster)
     unknown = LinkStatus(*ends, link.level, None, None, None, topics=link.topics)
@@ -320,7 +340,7 @@ def _link_status(
                 # Its flags say whose duty it is, its time how late.
                 record = record_at(stores.store(source.store), partition, first)
                 if record is not None and should_forward(record.copy_flags, link.level):
-                    seconds = max(0, now_wall_ms - record.timestamp_ms) / 1_000
+                    seconds = max(0, clock() - record.timestamp_ms) / 1_000
                     late.append(LatePartition(*partition, stop - first, seconds))
     except QueryError as error:
         return replace(unknown, error=str(error))

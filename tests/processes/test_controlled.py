@@ -15,7 +15,6 @@ import pytest
 
 from dafka import Consumer
 from dafka.cluster import Cluster
-from dafka.process.clock import wall_ms
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.operations.doctor import examine
@@ -57,7 +56,7 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     the_plan = plan(topology)
 
     def well():
-        status = status_of(the_plan, wall_ms())
+        status = status_of(the_plan)
         return status.well and len(ask_links(the_plan).rows) == 8
 
     def told():
@@ -106,7 +105,7 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     assert verify(topology, deep=True).equal
     wait_until(lambda: up.children().keys() == before.keys(), "every process runs again")
     wait_until(well, "all is well", evidence=told)
-    points = status_of(the_plan, wall_ms()).recovery
+    points = status_of(the_plan).recovery
     assert [one for one in points if one.seconds is None] == [], "heartbeats are heard everywhere"
     wait_until(lambda: run("doctor", topology_file)[0] == 0, "nothing is wrong", evidence=told)
     pids = list(up.children().values())
@@ -126,8 +125,8 @@ def test_what_is_away_is_told(up, topology_file, wait_until):
 
     wait_until(lambda: len(silent()) == 8, "children end with it", evidence=silent)
     assert ask_links(the_plan).rows == {}
-    assert UNWRITTEN not in {link.state for link in status_of(the_plan, wall_ms()).links}
-    findings = examine(the_plan, processes_of(the_plan, topology_file), wall_ms(), 0)
+    assert UNWRITTEN not in {link.state for link in status_of(the_plan).links}
+    findings = examine(the_plan, processes_of(the_plan, topology_file), settle_s=0)
     about = {finding.about: finding.what for finding in findings}
     assert "no replica takes over from another" in about["cluster-1-controller-1"]
     assert "one less that can copy" in about["cluster-1-replica-2"]
@@ -162,7 +161,7 @@ def test_a_link_is_retargeted_under_load_and_stays_so(up, topology_file, wait_un
     log.info("served %.1f s after the answer", time.monotonic() - began_s)
     up.kill_one("distributor controller run", "--cluster cluster-1 ")
     up.kill_one("distributor replica", "--cluster cluster-1 ")
-    wait_until(lambda: status_of(the_plan, wall_ms()).well, "all is well", evidence=told)
+    wait_until(lambda: status_of(the_plan).well, "all is well", evidence=told)
     serves("cluster-4")
     assert run("controller", "wait", place, "--timeout", "60")[0] == 0
     code, said = run("controller", "failback", place, "--level", "3", "--json")

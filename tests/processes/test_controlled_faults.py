@@ -13,7 +13,6 @@ import pytest
 
 from dafka import Consumer
 from dafka.cluster import Cluster
-from dafka.process.clock import wall_ms
 from distributor.loading import load
 from distributor.operations.status import ask_links, status_of
 from distributor.verify.compare import verify
@@ -111,7 +110,7 @@ def test_whoever_dies_or_freezes_all_records_are_everywhere_once_and_in_order(
     cluster, far = topology.clusters[0], topology.clusters[3]
 
     def well():
-        return status_of(the_plan, wall_ms()).well and len(ask_links(the_plan).rows) == 8
+        return status_of(the_plan).well and len(ask_links(the_plan).rows) == 8
 
     wait_until(well, "all links are written")
     traffic = [traffic_at(one.towers[0]) for one in topology.clusters]

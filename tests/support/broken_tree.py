@@ -17,7 +17,6 @@ from functools import partial
 import yaml
 
 from dafka.cluster import Cluster
-from dafka.process.clock import wall_ms
 from distributor.demo.job import wait_until_ready
 from distributor.local.processes import processes_of
 from distributor.local.supervisor import Supervisor
@@ -102,10 +101,10 @@ class BrokenTree:
         return found[cluster] or 0
 
     def status(self):
-        return status_of(self.plan, wall_ms())
+        return status_of(self.plan)
 
     def findings(self):
-        return examine(self.plan, self.processes, wall_ms())
+        return examine(self.plan, self.processes)
 
     def accused(self):
         """What the doctor names, by finding: processes, clusters, both ends of links and ways."""

@@ -1,17 +1,29 @@
 from io import BytesIO
+from itertools import combinations
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageFont
+from pygraphviz import AGraph
 
 from topology.errors import TooLargeError
-from topology.picture import CLUSTERS_MAX, render_png
+from topology.picture import CLUSTERS_MAX, HEIGHT, laid_out, render_png
+from topology.render import render_dot
 from topology.testing import topology_of, tree_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def drawn(nested):
-    octets = render_png(topology_of(tree_of(nested)))
+    return drawn_of(topology_of(tree_of(nested)))
+
+
+def placed(topology):
+    """Where everything stands, in points."""
+    return [*laid_out(AGraph(string=render_dot(topology)), ImageFont.load_default(30)).values()]
+
+
+def drawn_of(topology):
+    octets = render_png(topology)
     assert octets.startswith(PNG)
     with Image.open(BytesIO(octets)) as image:
         image.load()
@@ -40,11 +52,32 @@ def test_a_picture_is_white_around_the_tree():
         assert image.getpixel(corner) == (255, 255, 255)
 
 
-def test_more_clusters_make_a_wider_picture_and_more_levels_a_higher_one():
+def test_more_clusters_make_a_higher_picture_and_more_levels_a_wider_one():
     two, three = drawn((1, "c1", "c2")), drawn((1, "c1", "c2", "c3"))
     deep = drawn((2, "c1", (1, "c2", "c3")))
-    assert two.width < three.width == deep.width
-    assert two.height == three.height < deep.height
+    assert two.height < three.height == deep.height
+    assert two.width == three.width < deep.width
+
+
+def test_twelve_clusters_fit_on_a_page_and_stand_in_the_order_of_the_file():
+    """As on paper and in most viewers: what is wider has to be made too small to be read."""
+    names = [
+        f"eu-{place}-{number}"
+        for place in ("north", "east", "south", "west")
+        for number in (1, 2, 3)
+    ]
+    low = [(1, *names[at : at + 3]) for at in range(0, 12, 3)]
+    topology = topology_of(tree_of((3, (2, *low[:2]), (2, *low[2:]))))
+    image = drawn_of(topology)
+    assert image.width <= 1_000
+    assert image.height <= 1_500
+    nodes = placed(topology)
+    clusters = [one for one in nodes if not one.label.startswith("level")]
+    assert [one.label for one in sorted(clusters, key=lambda one: one.y)] == names
+    assert len({round(one.x) for one in clusters}) == 1
+    for one, other in combinations(nodes, 2):
+        apart = abs(one.x - other.x) >= (one.width + other.width) / 2
+        assert apart or abs(one.y - other.y) > HEIGHT, (one, other)
 
 
 def test_a_tree_makes_the_same_picture_each_time():

@@ -2,10 +2,10 @@ import random
 import re
 from dataclasses import replace
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from topology import plan
 from topology.model import ControllerSpec, Placement, ReplicaSpec, branches, leaves
 from topology.render import render_dot, render_mermaid, render_text
 from topology.testing import random_topology, topology_of, tree_of
@@ -36,24 +36,50 @@ def test_a_single_cluster_as_text():
 
 def test_a_tree_as_mermaid():
     assert render_mermaid(topology_of(tree_of((1, "c1", "c2")))) == (
-        "flowchart TD\n"
-        '    n(["level 1"])\n'
-        '    n_0["c1"]\n'
-        "    n --- n_0\n"
-        '    n_1["c2"]\n'
-        "    n --- n_1"
+        "flowchart LR\n"
+        '    subgraph n["level 1"]\n'
+        '        n_0["c1"]\n'
+        '        n_1["c2"]\n'
+        "    end\n"
+        "    n_0 <-->|1| n_1"
     )
+
+
+def test_links_of_one_direction_have_one_arrow_in_mermaid():
+    deep = topology_of(tree_of((2, (1, "c1", "c2"), "c3")))
+    arrows = [line.strip() for line in render_mermaid(deep).splitlines() if ">" in line]
+    assert sorted(arrows) == ["n_0_0 <-->|1| n_0_1", "n_0_0 <-->|2| n_1", "n_0_1 -->|2| n_1"]
+
+
+@repeatable
+@given(chance=seeds, size=st.integers(1, 25))
+def test_mermaid_has_every_node_once_and_every_link_of_the_plan(chance, size):
+    topology = random_topology(chance, size)
+    text = render_mermaid(topology)
+    nodes = dict(re.findall(r"^ *(?:subgraph )?(n[_0-9]*)\[\"(.+)\"\]$", text, re.MULTILINE))
+    assert sorted(nodes.values()) == sorted(
+        [*leaves(topology.tree), *(f"level {b.level}" for b in branches(topology.tree))]
+    )
+    assert text.count("subgraph") == text.count("    end") == len(list(branches(topology.tree)))
+    drawn = set()
+    for one, back, level, other in re.findall(r"(n\S*) (<?)-->\|(\d+)\| (n\S*)", text):
+        drawn.add((nodes[one], nodes[other], int(level)))
+        if back:
+            drawn.add((nodes[other], nodes[one], int(level)))
+    assert drawn == {(link.source, link.target, link.level) for link in plan(topology).links}
 
 
 def test_a_tree_as_dot():
     assert render_dot(topology_of(tree_of((1, "c1", "c2")))) == (
         'graph "test" {\n'
+        "    rankdir=LR; ordering=out;\n"
         "    node [fontname=sans];\n"
         '    n [label="level 1", shape=ellipse];\n'
         '    n_0 [label="c1", shape=box];\n'
         "    n -- n_0;\n"
         '    n_1 [label="c2", shape=box];\n'
         "    n -- n_1;\n"
+        "    {rank=same; n_0; n_1}\n"
         "}"
     )
 
@@ -62,14 +88,13 @@ def test_a_quote_in_a_name_does_not_end_a_dot_text():
     assert render_dot(replace(FOUR, name='a"b\\')).startswith('graph "a\\"b\\\\" {')
 
 
-@pytest.mark.parametrize("render", [render_mermaid, render_dot])
 @repeatable
 @given(chance=seeds, size=st.integers(1, 25))
-def test_a_drawing_has_every_node_once_and_a_line_to_each_but_the_root(render, chance, size):
+def test_dot_has_every_node_once_and_a_line_to_each_but_the_root(chance, size):
     topology = random_topology(chance, size)
-    drawn = render(topology)
-    nodes = re.findall(r"^    (n[_0-9]*)[ (\[]+(?:label=)?\"(.+?)\"", drawn, re.MULTILINE)
-    lines = re.findall(r"^    (n[_0-9]*) -{2,3} (n[_0-9]*)", drawn, re.MULTILINE)
+    drawn = render_dot(topology)
+    nodes = re.findall(r"^    (n[_0-9]*) \[label=\"(.+?)\"", drawn, re.MULTILINE)
+    lines = re.findall(r"^    (n[_0-9]*) -- (n[_0-9]*)", drawn, re.MULTILINE)
     assert len({name for name, _ in nodes}) == len(nodes)
     assert sorted(label for _, label in nodes) == sorted(
         [*leaves(topology.tree), *(f"level {b.level}" for b in branches(topology.tree))]

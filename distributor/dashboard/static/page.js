@@ -1,12 +1,12 @@
-// Shows what /api/events tells. Everything that comes from outside is put in as text: this file never
-// turns a string into markup, and the page's security policy would not run it if it did.
+// Shows what /api/events tells.
+import { $, ask, count, el, fill, guarded, labelled, named, plural, say, shown } from "./dom.js";
 
-const $ = (id) => document.getElementById(id);
 const SVG = "http://www.w3.org/2000/svg";
 const HISTORY = 60;
 const LATE_S = 30;
+const LINKS_SHOWN = 12;
+const MANY_LINKS = 24;
 
-const count = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 const rate = (value) => (value == null ? "–" : `${short.format(value)}/s`);
 const bytes = (value) => {
@@ -15,32 +15,13 @@ const bytes = (value) => {
   return `${(value / 1e3 ** unit).toPrecision(3) * 1} ${["B", "kB", "MB", "GB"][unit]}/s`;
 };
 const age = (seconds) => (seconds < 120 ? `${seconds.toFixed(1)} s` : seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${Math.round(seconds / 3600)} h`);
-const plural = (number, noun) => `${count.format(number)} ${noun}${number === 1 ? "" : noun.endsWith("s") ? "es" : "s"}`;
 const time = (ms) => new Date(ms).toLocaleTimeString();
-
-function el(tag, properties = {}, ...children) {
-  const { data = {}, ...rest } = properties;
-  const element = Object.assign(document.createElement(tag), rest);
-  Object.assign(element.dataset, data);
-  element.append(...children);
-  return element;
-}
 
 function drawn(tag, attributes = {}, ...children) {
   const element = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   element.append(...children);
   return element;
-}
-
-// Control and direction characters of a name are shown, not obeyed.
-const shown = (name) =>
-  name.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
-const named = (name, className = "name") => el("bdi", { className, textContent: shown(name) });
-
-function say(id, text) {
-  // Unchanged text is left alone, or screen readers would repeat it every two seconds.
-  if ($(id).textContent !== text) $(id).textContent = text;
 }
 
 const key = (link) => JSON.stringify([link.source, link.target, link.level]);
@@ -115,9 +96,10 @@ function drawArcs() {
   const leaves = ordered(topology.tree);
   const reach = (link) => Math.abs(leaves.indexOf(link.source) - leaves.indexOf(link.target));
   const furthest = Math.max(1, ...topology.links.map(reach));
-  const width = topology.links.length ? (narrow() ? 44 : 150) : 0;
+  const width = topology.links.length ? (narrow() ? 54 : 150) : 0;
   svg.setAttribute("width", width);
   svg.setAttribute("height", height * leaves.length);
+  svg.classList.toggle("many", topology.links.length > MANY_LINKS);
   svg.replaceChildren(
     ...topology.links.map((link) => {
       // What goes down leaves at the lower third of a card and arrives at the upper one; what
@@ -163,8 +145,14 @@ async function trace(name) {
   }
   paint();
   const unreached = name === null ? 0 : rows.size - 1 - new Set(hops.map((hop) => hop.target)).size;
-  const ways = hops.map((hop) => `${shown(hop.source)} → ${shown(hop.target)} (level ${hop.level}, ${hop.flags})`);
-  say("way", name === null ? "" : `Published on ${shown(name)}: ${ways.join(", ") || "stays there"}` +
+  const ways = new Map();
+  for (const hop of hops) {
+    const [from, how] = [`${shown(hop.source)} → `, ` (level ${hop.level}, ${hop.flags})`];
+    const place = JSON.stringify([from, how]);
+    ways.set(place, [from, [...(ways.get(place)?.[1] ?? []), shown(hop.target)], how]);
+  }
+  const said = [...ways.values()].map(([from, targets, how]) => from + targets.join(", ") + how);
+  say("way", name === null ? "" : `Published on ${shown(name)}: ${said.join("; ") || "stays there"}` +
     (unreached ? `. Does not reach ${plural(unreached, "cluster")}.` : "."));
 }
 
@@ -216,11 +204,15 @@ function show(look) {
   const bad = look.links.filter((link) => linkState(link)[0] === "bad").length;
   const late = look.links.filter((link) => linkState(link)[0] === "warn").length;
   const sick = look.processes.filter((one) => !["ok", "unknown"].includes(one.state)).length;
+  const silent = new Set(look.clusters.filter((cluster) => cluster.error).map((cluster) => cluster.cluster));
+  const never = look.recovery.filter((point) => point.seconds === null && !silent.has(point.origin) && !silent.has(point.cluster));
+  const unheard = new Set(never.map((point) => point.origin)).size;
   const troubles = [
     down && `${plural(down, "cluster")} without answer`,
     bad && `${plural(bad, "link")} in trouble`,
     late && `${plural(late, "link")} late or at rest`,
     sick && `${plural(sick, "process")} not well`,
+    unheard && `${plural(unheard, "cluster")} never heard by others`,
   ].filter(Boolean);
   $("summary").dataset.state = down || bad ? "bad" : troubles.length ? "warn" : "ok";
   say("summary", troubles.join(", ") ||
@@ -228,24 +220,30 @@ function show(look) {
   $("clock").textContent = `Live · ${time(look.at_ms)}`;
 }
 
+const GRAVITY = ["bad", "warn", "ok"];
+let allLinks = false;
+
 function showLinks(links) {
   const labels = ["Link", "State", "Lag", "Oldest", "Records/s", "Bytes/s", "Hop p99"];
-  fill("links", links.map((link) => {
+  // The worst first; of many links those that are well are folded away.
+  const gravity = (link) => GRAVITY.indexOf(linkState(link)[0]);
+  const sorted = [...links].sort((one, other) => gravity(one) - gravity(other));
+  const ill = sorted.filter((link) => linkState(link)[0] !== "ok").length;
+  const folded = links.length > LINKS_SHOWN;
+  $("all-links").hidden = !folded;
+  $("all-links").textContent = allLinks ? "Show fewer links" : `Show all ${count.format(links.length)} links`;
+  $("all-links").ariaExpanded = String(allLinks);
+  fill("links", sorted.slice(0, folded && !allLinks ? Math.max(LINKS_SHOWN, ill) : links.length).map((link) => {
     const [state, word] = linkState(link);
     const cells = [
       el("td", {}, el("span", {}, named(link.source), " → ", named(link.target), " ", el("span", { className: "level", textContent: `level ${link.level}` }))),
       el("td", {}, el("span", { data: { state }, textContent: shown(word) })),
       ...[link.error ? "–" : count.format(link.lag_records), link.error ? "–" : age(link.lag_seconds), rate(link.records_per_s), bytes(link.bytes_per_s),
-        link.hop_p99_ms == null ? "–" : `≤ ${count.format(link.hop_p99_ms)} ms`,
+        link.hop_p99_ms == null ? "–" : `${link.hop_p99_beyond ? ">" : "≤"} ${count.format(link.hop_p99_ms)} ms`,
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
-}
-
-function fill(table, lines) {
-  $(table).tBodies[0].replaceChildren(...lines.map((cells) => el("tr", {}, ...cells)));
 }
 
 const WORDS = { ok: "ok", "not ready": "warn", unwell: "bad", "no answer": "bad", hangs: "bad", refused: "warn", unknown: "unknown" };
@@ -263,8 +261,7 @@ function showGateways(gateways) {
         known(one.serving) + begins, known(one.members), known(one.lag_records),
       ].map((text) => el("td", { className: "number", textContent: text })),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
 }
 
@@ -306,13 +303,6 @@ function showComparison(comparison) {
 
 /* ---- questions ---- */
 
-async function ask(path, options) {
-  const answer = await fetch(path, options);
-  const value = await answer.json();
-  if (!answer.ok) throw new Error(value.error);
-  return value;
-}
-
 let partitions = null;
 
 async function loadPartitions() {
@@ -344,21 +334,15 @@ async function find() {
       ...(copy.flags === undefined ? ["", "", ""] : [new Date(copy.timestamp_ms).toISOString(), text(copy.key), text(copy.value)])
         .map((value) => el("td", {}, el("bdi", { textContent: value }))),
     ];
-    cells.forEach((cell, at) => (cell.dataset.label = labels[at]));
-    return cells;
+    return labelled(cells, labels);
   }));
   say("found", `On ${there} of ${plural(copies.length, "cluster")}`);
 }
 
-const guarded = (work, id) => async (event) => {
-  event.preventDefault();
-  try {
-    await work();
-  } catch (error) {
-    say(id, shown(error.message));
-  }
-};
-
+$("all-links").addEventListener("click", () => {
+  allLinks = !allLinks;
+  showLinks(latest.links);
+});
 $("refresh").addEventListener("click", guarded(async () => say("found", await loadPartitions()), "found"));
 $("record").topic.addEventListener("input", offerAddresses);
 $("record").topic.addEventListener("focus", guarded(() => partitions ?? loadPartitions(), "found"));

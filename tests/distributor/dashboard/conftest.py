@@ -10,6 +10,7 @@ import pytest
 
 from distributor.dashboard.server import Dashboard
 from distributor.local.processes import processes_of
+from distributor.testing.browser import browser
 from topology import load, plan
 
 
@@ -62,3 +63,31 @@ def open_site(pair):
     yield open_site
     for dashboard in running:
         dashboard.close()
+
+
+@pytest.fixture(scope="module")
+def opened():
+    with browser() as opened:
+        yield opened
+
+
+@pytest.fixture
+def show(opened, open_site):
+    """A function that shows the dashboard; any complaint of the browser fails the test."""
+    pages, complaints = [], []
+
+    def show(width=1_280, scheme="light", state="ok", path=""):
+        page = opened.new_page(
+            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda line: complaints.append(line.text))
+        page.goto(open_site().url + path)
+        page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
+        return page
+
+    yield show
+    for page in pages:
+        page.close()
+    assert complaints == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -15,12 +16,15 @@ from dafka.process.files import write_secret
 from distributor.dashboard import watcher
 from distributor.dashboard.server import Dashboard
 from distributor.operations.probe import Vitals
-from distributor.operations.status import ILL, LinkStatus, Status
-from distributor.testing.browser import HOW_TO_INSTALL, browser, chromium
+from distributor.operations.recovery import RecoveryPoint
+from distributor.operations.status import ILL, ClusterStatus, LinkStatus, Status
+from distributor.testing.browser import HOW_TO_INSTALL, chromium
 from tests.support.certificates import write_web
+from tests.support.page_checks import HOSTILE, findings, outside
 from topology import plan
 from topology.model import Web
 from topology.processes import Process, ProcessKind
+from topology.testing import topology_of, tree_of
 
 pytestmark = [
     pytest.mark.net,
@@ -32,36 +36,7 @@ pytestmark = [
 expect.set_options(timeout=30_000)
 
 STYLE = Path(__file__).parents[3] / "distributor/dashboard/static/style.css"
-HOSTILE = '<img src=x onerror="window.hacked=1">\'"&amp;</option>\u202e\x1b'
 ADDRESS = "AB" * 16
-
-
-@pytest.fixture(scope="module")
-def opened():
-    with browser() as opened:
-        yield opened
-
-
-@pytest.fixture
-def show(opened, open_site):
-    """A function that shows the dashboard; any complaint of the browser fails the test."""
-    pages, complaints = [], []
-
-    def show(width=1_280, scheme="light", state="ok"):
-        page = opened.new_page(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        pages.append(page)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text))
-        page.goto(open_site().url)
-        page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
-        return page
-
-    yield show
-    for page in pages:
-        page.close()
-    assert complaints == []
 
 
 @pytest.fixture
@@ -190,6 +165,23 @@ def test_a_link_that_was_aimed_elsewhere_or_leaves_something_out_is_shown_so(
         expect(page.locator("#summary")).to_have_attribute("data-state", "ok")
 
 
+def test_never_and_all_well_do_not_stand_side_by_side(make_pair, monkeypatch, show):
+    clusters = [ClusterStatus(name, 1, 2, "") for name in ("c1", "c2")]
+    links = [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
+    heard, never = RecoveryPoint("c1", "c1", 0.4), RecoveryPoint("c1", "c2", None)
+    status = Status(clusters, links, [heard, never])
+    monkeypatch.setattr(watcher, "status_of", lambda *_: status)
+    with make_pair().running():
+        page = show(state="warn")
+        expect(page.locator("#summary")).to_have_text("1 cluster never heard by others")
+
+
+def test_axe_finds_what_is_wrong(running, show):
+    page = show()
+    page.evaluate("document.getElementById('compare').textContent = ''")
+    assert [rule for rule, _ in findings(page)] == ["button-name"]
+
+
 def test_a_cluster_that_does_not_answer_is_the_first_thing_said(pair, show):
     with pair.running(1):
         page = show(state="bad")
@@ -218,7 +210,7 @@ def test_troubles_are_not_cut_off_on_a_small_screen(make_pair, free_ports, show)
 def test_everything_can_be_done_with_a_keyboard(running, show):
     page = show()
     reached = []
-    for _ in range(9):
+    for _ in range(12):
         page.keyboard.press("Tab")
         reached.append(
             page.evaluate("document.activeElement.textContent || document.activeElement.name")
@@ -226,9 +218,10 @@ def test_everything_can_be_done_with_a_keyboard(running, show):
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineWidth")
         assert outline == "3px", reached
     assert reached[0] == "Skip to the tree"
-    assert [reached[1][:2], reached[2][:2]] == ["c1", "c2"]
-    assert reached[3:6] == ["topic", "address", "sequence"]
-    assert reached[6:] == ["Find", "Load partitions", "Compare all clusters"]
+    assert reached[1:4] == ["Overview", "Topics", "Groups"]
+    assert [reached[4][:2], reached[5][:2]] == ["c1", "c2"]
+    assert reached[6:9] == ["topic", "address", "sequence"]
+    assert reached[9:] == ["Find", "Load partitions", "Compare all clusters"]
     page.locator(".cluster").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".cluster").first).to_have_attribute("aria-pressed", "true")
@@ -254,13 +247,104 @@ def test_nothing_is_cut_off_and_everything_has_a_name(running, show, width, sche
         expect(page.get_by_role(landmark)).to_have_count(1)
     for region in ("Clusters", "Links", "Find a record", "Comparison", "Processes"):
         expect(page.get_by_role("region", name=region)).to_be_visible()
-    for control in page.locator("button, input").all():
+    for control in page.locator("button:visible, input:visible").all():
         box = control.bounding_box()
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= width
         assert box["height"] >= 24
+    assert findings(page) == []
     name = page.locator(".cluster .name").first
     assert name.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+@pytest.fixture
+def show_large(opened, tmp_path, monkeypatch):
+    """A function that shows twelve clusters with 60 links, one of them down if told so."""
+    names = [
+        f"eu-{place}-{number}"
+        for place in ("north", "east", "south", "west")
+        for number in (1, 2, 3)
+    ]
+    sites = [(1, *names[at : at + 3]) for at in range(0, 12, 3)]
+    the_plan = plan(topology_of(tree_of((2, *sites))))
+    assert len(the_plan.links) == 60
+    with ExitStack() as opened_here:
+
+        def show_large(width, scheme, down=""):
+            status = large_status(the_plan, down)
+            processes = [
+                Process(
+                    name=f"{name}-store-1",
+                    kind=ProcessKind.STORE,
+                    cluster=name,
+                    command=(),
+                    metrics="s:1",
+                )
+                for name in names
+            ]
+            vitals = [
+                Vitals(one, "no answer", ("Connection refused",))
+                if one.cluster == down
+                else Vitals(one, "ok")
+                for one in processes
+            ]
+            monkeypatch.setattr(watcher, "probe", lambda _: vitals)
+            monkeypatch.setattr(watcher, "status_of", lambda *_: status)
+            dashboard = opened_here.enter_context(Dashboard(the_plan, processes, "127.0.0.1:0"))
+            page = opened.new_page(
+                viewport={"width": width, "height": 800},
+                color_scheme=scheme,
+                reduced_motion="reduce",
+            )
+            opened_here.callback(page.close)
+            page.goto(dashboard.url)
+            page.wait_for_selector(f"#summary[data-state={'bad' if down else 'ok'}]")
+            return page
+
+        yield show_large
+
+
+def large_status(the_plan, down):
+    clusters = [
+        ClusterStatus(one.name, None, None, f"no answer from {one.stores[0].query}")
+        if one.name == down
+        else ClusterStatus(one.name, 12 * number, 1_234_567 * number, "")
+        for number, one in enumerate(the_plan.topology.clusters, 1)
+    ]
+    links = [
+        LinkStatus(link.source, link.target, link.level, None, None, None, f"{down}: no answer")
+        if down in (link.source, link.target)
+        else LinkStatus(link.source, link.target, link.level, 2, 1_234, 0.8, state="serving")
+        for link in the_plan.links
+    ]
+    return Status(clusters, links)
+
+
+@pytest.mark.parametrize("down", ["", "eu-east-2"])
+@pytest.mark.parametrize(("width", "scheme"), [*product((400, 1_280), ("light", "dark"))])
+def test_twelve_clusters_and_sixty_links_can_be_read(show_large, tmp_path, width, scheme, down):
+    page = show_large(width, scheme, down)
+    page.screenshot(path=tmp_path / "page.png", full_page=True)
+    page.locator(".cluster").first.click()
+    expect(page.locator("#way")).not_to_be_empty()
+    page.screenshot(path=tmp_path / "way.png", full_page=True)
+    assert outside(page) == []
+    assert page.evaluate(CUT_OFF) == []
+    assert findings(page) == []
+    rows = page.locator("#links tbody tr")
+    expect(rows).to_have_count(12)
+    if down:
+        expect(rows.first).to_contain_text(f"{down}: no answer")
+    page.get_by_role("button", name="Show all 60 links").press("Enter")
+    expect(rows).to_have_count(60)
+    page.get_by_role("button", name="Show fewer links").press("Enter")
+    expect(rows).to_have_count(12)
+
+
+CUT_OFF = """() => [...document.querySelectorAll(".cluster .name, .facts:not([title^=no])")]
+  .filter((one) => one.scrollWidth > one.clientWidth + 1)
+  .map((one) => one.textContent)"""
+"""Names and facts that do not fit into their cards; errors are told whole further down."""
 
 
 def test_colours_have_contrast_enough_in_both_schemes():

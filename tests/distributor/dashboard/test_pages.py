@@ -6,14 +6,17 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from dafka.model import Partition
+from dafka.process.files import write_secret
 from distributor.dashboard import pages as module
 from distributor.dashboard.pages import PARTITIONS_SHOWN_MAX, VIEWERS_MAX, Pages
 from distributor.dashboard.watcher import Watcher
+from tests.support.certificates import write_web
 from topology import plan
 
 pytestmark = pytest.mark.net
 
 ADDRESS = "AB" * 16
+WEB = "\nweb: {access: web.toml, token: me.token}\n"
 
 
 def test_the_page_and_its_parts_are_served_and_nothing_else_is_loaded(open_site):
@@ -22,10 +25,11 @@ def test_the_page_and_its_parts_are_served_and_nothing_else_is_loaded(open_site)
     assert status == 200
     assert "default-src 'none'" in headers["content-security-policy"]
     assert headers["x-content-type-options"] == "nosniff"
-    for part in ("style.css", "page.js", "icon.svg"):
+    for part in ("style.css", "page.js", "icon.svg", "topics.html", "groups.html"):
         assert f'"{part}"' in text
         assert site.ask(f"/{part}")[0] == 200
-    assert "//" not in text.replace("<!doctype", "")
+    for page in ("/", "/topics.html", "/groups.html"):
+        assert "//" not in site.ask(page)[2].replace("<!doctype", "")
 
 
 @pytest.mark.parametrize("path", ["/../server.py", "/%2e%2e/pages.py", "/nothing", "/api/nothing"])
@@ -143,6 +147,58 @@ def test_one_viewer_too_many_ends_the_oldest(pair):
         assert not pages._watched.is_set()
 
     asyncio.run(view())
+
+
+def test_topics_and_one_of_them_are_told(open_site, pair, make_batch):
+    pair.fill(1, make_batch([b"a", b"<b>"]))
+    site = open_site()
+    with pair.running():
+        status, found = site.json("/api/topics")
+        assert (status, [row["topic"] for row in found["topics"]]) == (200, ["orders"])
+        status, found = site.json("/api/topic?name=orders")
+        assert (status, found["newest"]["cluster"], found["schemas"]) == (200, "c1", [])
+        assert [row["value"] for row in found["newest"]["messages"]] == ["<b>", "a"]
+        status, found = site.json("/api/topic?name=orders&cluster=c2")
+        assert (found["newest"]["cluster"], found["newest"]["messages"]) == ("c2", [])
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "reason"),
+    [
+        ("/api/topic", 404, "topic ''"),
+        ("/api/topic?name=%ff%00", 404, "no cluster that answers has records of topic"),
+        ("/api/topic?name=orders&cluster=c9", 400, "no cluster 'c9'"),
+        ("/api/group", 400, "group ''"),
+        ("/api/group?name=" + "x" * 300, 400, "cannot be used"),
+        ("/api/group?name=a%00b", 400, "without NUL"),
+    ],
+)
+def test_a_topic_or_group_that_cannot_be_is_refused(open_site, pair, path, status, reason):
+    with pair.running():
+        found, answer = open_site().json(path)
+    assert (found, reason in answer["error"]) == (status, True), answer
+
+
+def test_groups_and_one_of_them_are_told_with_who_does_not_answer(open_site, pair):
+    site = open_site()
+    with pair.running(1):
+        assert site.json("/api/groups") == (200, {"groups": [], "more": 0, "silent": ["c2"]})
+        status, found = site.json("/api/group?name=billing")
+    assert status == 200
+    assert [bool(row["error"]) for row in found["clusters"]] == [False, True]
+
+
+def test_pages_of_topics_and_groups_are_closed_as_the_first_one_is(open_site, pair, tmp_path):
+    _, tokens = write_web(tmp_path, me=["dashboard", "metrics"], other=["metrics"])
+    pair.file.write_text(pair.file.read_text() + WEB)
+    write_secret(tmp_path / "me.token", tokens["me"])
+    site = open_site()
+    paths = ("/", "/topics.html", "/groups.html", "/api/topics", "/api/topic?name=orders")
+    for path in (*paths, "/api/groups", "/api/group?name=billing"):
+        assert site.ask(path)[0] == 401
+        assert site.ask(path, Authorization=f"Bearer {tokens['other']}")[0] == 403
+        if not path.startswith("/api"):
+            assert site.ask(path, Authorization=f"Bearer {tokens['me']}")[0] == 200
 
 
 def test_a_list_is_made_once_for_all_who_ask_at_once(pair, monkeypatch):

@@ -4,12 +4,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dafka.errors import QueryError
 from distributor.dashboard import watcher as module
-from distributor.dashboard.watcher import DIFFERENCES_MAX, Rates, Watcher, trace
+from distributor.dashboard.watcher import DIFFERENCES_MAX, Watcher, trace
 from distributor.operations.probe import Vitals
 from distributor.operations.status import LinkStatus, Status
 from distributor.verify.verdict import Difference, DifferenceKind, Verdict
@@ -32,32 +30,6 @@ dafka_gateway_group_lag_records{cluster="c1",group="a"} 10
 dafka_gateway_group_lag_records{cluster="c1",group="b"} 1
 """
 FOUR = Path(__file__).parents[3] / "config" / "four-clusters.yaml"
-
-
-def test_a_rate_is_what_came_by_the_time_it_took():
-    rates = Rates()
-    assert rates.update({"a": 10.0}, 1.0) == {}
-    assert rates.update({"a": 30.0, "b": 5.0}, 3.0) == {"a": 10.0}
-    assert rates.update({"b": 5.0}, 4.0) == {"b": 0.0}
-
-
-def test_a_counter_begun_anew_counts_from_zero():
-    rates = Rates()
-    rates.update({"a": 100.0}, 0.5)
-    assert rates.update({"a": 4.0}, 2.5) == {"a": 2.0}
-
-
-def test_no_time_makes_no_rate():
-    rates = Rates()
-    rates.update({"a": 1.0}, 1.0)
-    assert rates.update({"a": 2.0}, 1.0) == {}
-
-
-@given(st.lists(st.floats(0, 1e12), min_size=2, max_size=10))
-def test_rates_are_never_negative(values):
-    rates = Rates()
-    for second, value in enumerate(values, 1):
-        assert all(rate >= 0 for rate in rates.update({"a": value}, second).values())
 
 
 def test_the_topology_is_its_tree_and_its_links():
@@ -130,6 +102,62 @@ def test_what_several_replicas_copy_of_a_link_adds_up(monkeypatch):
     monkeypatch.setattr(module.time, "monotonic", lambda: next(moments))
     first, second = watcher.look()["links"][0], watcher.look()["links"][0]
     assert [one["records_per_s"] for one in (first, second)] == [None, 300]
+
+
+def hops(fast, slow, beyond=0):
+    """What a distributor tells of the hops of its first link since it runs."""
+    labels = 'source="cluster-1",target="cluster-3",level="3"'
+    bounds = [("0.01", fast), ("5.0", fast + slow), ("+Inf", fast + slow + beyond)]
+    lines = ["# TYPE distributor_hop_seconds histogram"]
+    lines += [f'distributor_hop_seconds_bucket{{{labels},le="{le}"}} {n}' for le, n in bounds]
+    return "\n".join(lines) + "\n"
+
+
+def looks_at(monkeypatch, *moments):
+    """What is said of the first link, at (seconds, exposition) one after the other."""
+    the_plan = plan(load(FOUR))
+    link = the_plan.links[0]
+    assert (link.source, link.target, link.level) == ("cluster-1", "cluster-3", 3)
+    rows = [LinkStatus(one.source, one.target, one.level) for one in the_plan.links]
+    process = Process(
+        name="one", kind=ProcessKind.DISTRIBUTOR, cluster="cluster-1", command=(), metrics="r:1"
+    )
+    monkeypatch.setattr(module, "status_of", lambda *_: Status([], rows))
+    watcher = Watcher(the_plan, [])
+    for now_s, exposition in moments:
+        told = [Vitals(process, "ok", exposition=exposition)]
+        monkeypatch.setattr(module, "probe", lambda _, told=told: told)
+        monkeypatch.setattr(module.time, "monotonic", lambda now_s=now_s: now_s)
+        row = watcher.look()["links"][0]
+        yield row["hop_p99_ms"], row["hop_p99_beyond"]
+
+
+def test_the_hop_p99_is_that_of_the_last_minute(monkeypatch):
+    before, during, after, idle = looks_at(
+        monkeypatch,
+        (100.0, hops(1_000, 0)),
+        (102.0, hops(1_000, 50)),
+        (140.0, hops(1_500, 50)),
+        (165.0, hops(1_600, 50)),
+    )
+    assert before == (None, False), "when those hopped is not known"
+    assert during == (5_000, False)
+    assert after == (5_000, False), "50 of 550 is over a hundredth"
+    assert idle == (10, False), "the slow ones are over a minute ago"
+
+
+def test_an_idle_link_has_no_hop_p99(monkeypatch):
+    assert [*looks_at(monkeypatch, (1.0, hops(5, 5)), (3.0, hops(5, 5)))][1] == (None, False)
+
+
+def test_a_hop_p99_beyond_all_bounds_is_told_to_be(monkeypatch):
+    looks = [*looks_at(monkeypatch, (1.0, hops(5, 5)), (3.0, hops(5, 5, beyond=4)))]
+    assert looks[1] == (5_000, True)
+
+
+def test_a_distributor_that_was_started_again_counts_from_zero(monkeypatch):
+    looks = [*looks_at(monkeypatch, (1.0, hops(500, 500)), (3.0, hops(20, 0)))]
+    assert looks[1] == (10, False)
 
 
 def test_gateways_are_shown_by_what_they_tell(monkeypatch):

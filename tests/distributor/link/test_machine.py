@@ -44,6 +44,7 @@ from tests.support.link_bench import (
     surveyed,
 )
 from topology.copyflags import EVERY_FLAG
+from topology.model import HEARTBEATS
 
 
 def test_it_asks_the_target_before_it_forwards_anything():
@@ -247,6 +248,15 @@ def test_a_hop_is_measured_from_delivery_to_durability():
     bench.source(live(one))
     bench.now_ms += 30
     assert of(Hopped, bench.target(stored(2))) == [Hopped(2, len(one.content), 30)]
+
+
+def test_a_hop_of_heartbeats_is_told_to_be_one():
+    bench = Bench()
+    bench.source(Received(messages.Ack(HEARTBEATS, P.address, "SOURCE-STORE", 999)))
+    bench.target(HeadsRead({}))
+    bench.source(Received(messages.Records(HEARTBEATS, P.address, 0, 2, batch(0).content)))
+    taken = Received(messages.Ack(HEARTBEATS, P.address, "TARGET-STORE", 1))
+    assert [one.internal for one in of(Hopped, bench.target(taken))] == [True]
 
 
 def test_what_is_under_way_bounds_what_is_taken_in():

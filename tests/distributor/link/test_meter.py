@@ -39,6 +39,22 @@ def test_pulled_records_are_counted_apart(meter):
     assert value("distributor_records_total", result="forwarded") == before
 
 
+def test_heartbeats_are_no_traffic(meter):
+    names = (
+        "distributor_batches_total",
+        "distributor_bytes_total",
+        "distributor_hop_seconds_count",
+    )
+    before = [value(name) for name in names]
+    copied = link_totals(generate_latest().decode())
+    internal = value("distributor_records_total", result="internal")
+    meter.hopped(Hopped(records=2, size=100, latency_ms=30, internal=True))
+    meter.tell()
+    assert value("distributor_records_total", result="internal") == internal + 2
+    assert [value(name) for name in names] == before
+    assert link_totals(generate_latest().decode()) == copied
+
+
 def test_what_is_skipped_is_counted_apart(meter):
     before = value("distributor_records_total", result="skipped")
     meter.skipped(Skipped(records=3))

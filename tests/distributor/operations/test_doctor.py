@@ -26,7 +26,7 @@ TWO = topology_of(tree_of((1, "c1", "c2")))
 
 def examined(pair, processes=()):
     late_ms = LATE_S * 1_000 + 10_005
-    return examine(plan(pair.topology), processes, now_wall_ms=late_ms, settle_s=0.0)
+    return examine(plan(pair.topology), processes, clock=lambda: late_ms, settle_s=0.0)
 
 
 def test_where_all_is_well_there_is_nothing_to_say(pair, make_batch):
@@ -229,6 +229,15 @@ def test_a_disk_that_is_nearly_full_is_named(pair, monkeypatch):
     assert "9.9 of 100.0 GB left" in one.what
 
 
+def test_who_has_never_heard_a_cluster_is_named(make_pair):
+    pair = make_pair("heartbeat_ms: 1000")
+    with pair.running():
+        one, two = examined(pair)
+    assert (one.about, two.about) == ("c1 → c1, c2", "c2 → c1, c2")
+    assert "no heartbeat of c1 has ever come to c1, c2" in one.what
+    assert "lowest level" in one.do
+
+
 def test_what_nobody_brings_is_named(pair, make_batch):
     done = Envelope(origin=1, copy_flags=1, epoch=0)
     pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
@@ -243,7 +252,7 @@ def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 3, envelope=done, timestamp_ms=5))
     placed = replace(pair.topology, placement=(Placement(topics="*", clusters=("c1",)),))
     with pair.running():
-        assert examine(plan(placed), [], LATE_S * 1_000, settle_s=0.0) == []
+        assert examine(plan(placed), [], lambda: int(LATE_S * 1_000), settle_s=0.0) == []
 
 
 def test_an_only_store_is_told_from_one_of_several(pair, monkeypatch):

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.model import Partition, Record
+from distributor.operations import recovery as module
 from distributor.operations.recovery import Recovery, RecoveryPoint, recovery_points
 from topology.model import HEARTBEATS
+from topology.testing import topology_of, tree_of
 
 NOW = 10_000
 
@@ -49,7 +53,7 @@ def test_the_points_of_all_clusters_are_read_off_their_stores(make_pair, make_ba
     pair.fill(1, make_batch([b"c1"], partition=new, timestamp_ms=9_500))
     pair.fill(2, make_batch([b"c1", b"c1"], partition=old, timestamp_ms=1_000))
     with pair.running():
-        found = recovery_points(pair.topology, NOW)
+        found = recovery_points(pair.topology, lambda: NOW)
     assert found == [
         RecoveryPoint("c1", "c1", 0.5),
         RecoveryPoint("c2", "c1", None),
@@ -58,14 +62,39 @@ def test_the_points_of_all_clusters_are_read_off_their_stores(make_pair, make_ba
     ]
 
 
+def test_ages_are_told_by_a_clock_that_is_read_when_a_cluster_has_answered(make_pair, monkeypatch):
+    now = NOW
+
+    def newest(_cluster):
+        nonlocal now
+        now += 5_000  # a store of it does not answer for so long
+        yield heartbeat(b"c1", now - 400)
+        yield heartbeat(b"c2", now + 3_000)  # a clock that is ahead
+
+    monkeypatch.setattr(module, "_newest", newest)
+    found = recovery_points(make_pair("heartbeat_ms: 1000").topology, lambda: now)
+    assert [point.seconds for point in found] == [0.4, 0.0] * 2
+
+
+def test_a_cluster_that_sends_no_heartbeats_has_no_points(monkeypatch):
+    monkeypatch.setattr(module, "_newest", lambda _: [])
+    two = replace(topology_of(tree_of((1, "c1", "c2"))), heartbeat_ms=1_000)
+    mute = tuple(replace(one, receive_only=one.name == "c2") for one in two.clusters)
+    assert {one.origin for one in recovery_points(replace(two, clusters=mute), lambda: NOW)} == {
+        "c1"
+    }
+    alone = replace(topology_of("c1"), heartbeat_ms=1_000)
+    assert recovery_points(alone, lambda: NOW) == []
+
+
 @pytest.mark.net
 def test_a_cluster_that_does_not_answer_has_no_points(make_pair, make_batch):
     pair = make_pair("heartbeat_ms: 1000")
     pair.fill(1, make_batch([b"c1"], partition=Partition(HEARTBEATS, "AB" * 16)))
     with pair.running(1):
-        found = recovery_points(pair.topology, NOW)
+        found = recovery_points(pair.topology, lambda: NOW)
     assert [point.seconds is None for point in found] == [False, True, True, True]
 
 
 def test_without_heartbeats_there_are_no_points(make_pair):
-    assert recovery_points(make_pair("").topology, NOW) == []
+    assert recovery_points(make_pair("").topology, lambda: NOW) == []

@@ -14,6 +14,7 @@ from distributor.control.agent import ControlServer
 from distributor.control.protocol import LinkRow, StoppedRow
 from distributor.local.processes import control_endpoints
 from distributor.operations import status as module
+from distributor.operations.recovery import RecoveryPoint
 from distributor.operations.status import (
     ClusterStatus,
     LatePartition,
@@ -90,7 +91,7 @@ def four():
 
 def status(pair):
     with pair.running():
-        return status_of(plan(pair.topology), NOW)
+        return status_of(plan(pair.topology), lambda: NOW)
 
 
 def links(found):
@@ -149,7 +150,7 @@ def test_a_record_that_crossed_another_level_is_still_due(pair, make_batch):
 
 def test_a_cluster_that_does_not_answer_is_named_at_both_its_links(pair):
     with pair.running(1):
-        found = status_of(plan(pair.topology), NOW)
+        found = status_of(plan(pair.topology), lambda: NOW)
     assert not found.well
     assert [bool(cluster.error) for cluster in found.clusters] == [False, True]
     assert all(link.error.startswith("c2: ") for link in found.links)
@@ -177,7 +178,7 @@ def test_what_links_say_of_themselves_is_shown_and_links_are_judged_by_the_targe
     facts = {"diverged": 1, "overtaken": 2, "shortened": 3, "stopped": (STOPPED,)}
     row = LinkRow(link.source, link.level, link.branch, used, "serving", "", "", 1, 9, **facts)
     monkeypatch.setattr(module, "ask_links", lambda _: Told({link: row}))
-    found = status_of(four, NOW)
+    found = status_of(four, lambda: NOW)
     judged = found.links[four.links.index(link)]
     assert (judged.target, judged.state, judged.error) == (used, "serving", "")
     assert (judged.diverged, judged.overtaken, judged.shortened) == (1, 2, 3)
@@ -187,7 +188,17 @@ def test_what_links_say_of_themselves_is_shown_and_links_are_judged_by_the_targe
     assert not found.well
     no_ports = plan(replace(four.topology, control=None))
     monkeypatch.setattr(module, "ask_links", lambda _: Told())
-    assert {one.state for one in status_of(no_ports, NOW).links} == {""}
+    assert {one.state for one in status_of(no_ports, lambda: NOW).links} == {""}
+
+
+def test_never_and_all_well_do_not_stand_side_by_side():
+    clusters = [ClusterStatus(name, 1, 2, "") for name in ("c1", "c2")]
+    never, heard = RecoveryPoint("c1", "c2", None), RecoveryPoint("c1", "c1", 0.4)
+    found = Status(clusters, [], [heard, never])
+    assert (found.unheard, found.well) == ([never], False)
+    assert Status(clusters, [], [heard]).well
+    away = [clusters[0], ClusterStatus("c2", None, None, "away")]
+    assert Status(away, [], [never]).unheard == [], "that is not known"
 
 
 def test_a_partition_that_is_not_copied_is_not_well():
