@@ -111,12 +111,14 @@ class Entrance(NamedTuple):
         towers: Where its nodes find each other.
         keys: Whether only those come in who have a key.
         insecure: Whether anybody may, from any host.
+        wire: How its nodes write to each other.
     """
 
     stores: tuple[str, ...]
     towers: tuple[str, ...]
     keys: bool = False
     insecure: bool = False
+    wire: str = ""
 
 
 class Topic(NamedTuple):

@@ -140,8 +140,8 @@ def gateway_configs(
     yield "num.partitions", ConfigKind.INT, str(partitions)
 
 
-_STORES, _TOWERS, _KEYS, _INSECURE = (
-    f"dafka.{name}" for name in ("stores", "towers", "keys", "insecure")
+_STORES, _TOWERS, _KEYS, _INSECURE, _WIRE = (
+    f"dafka.{name}" for name in ("stores", "towers", "keys", "insecure", "wire")
 )
 
 
@@ -151,6 +151,7 @@ def cluster_configs(entrance: Entrance) -> Iterator[tuple[str, ConfigKind, str]]
     yield _TOWERS, ConfigKind.LIST, ",".join(entrance.towers)
     yield _KEYS, ConfigKind.BOOLEAN, str(entrance.keys).lower()
     yield _INSECURE, ConfigKind.BOOLEAN, str(entrance.insecure).lower()
+    yield _WIRE, ConfigKind.STRING, entrance.wire
 
 
 def entrance_of(configs: Mapping[str, str | None]) -> Entrance | None:
@@ -163,4 +164,5 @@ def entrance_of(configs: Mapping[str, str | None]) -> Entrance | None:
         tuple(towers.split(",")),
         configs.get(_KEYS) == "true",
         configs.get(_INSECURE) == "true",
+        configs.get(_WIRE) or "",
     )

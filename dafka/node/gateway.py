@@ -127,7 +127,11 @@ class GatewayNode:
         self.node = node_number(self.address)
         self._cluster = cluster
         self.entrance = Entrance(
-            cluster.stores, cluster.towers, cluster.credentials is not None, cluster.insecure
+            cluster.stores,
+            cluster.towers,
+            cluster.credentials is not None,
+            cluster.insecure,
+            cluster.wire,
         )
         self._self = Gateway(self.node, host, port)
         self._topics: Mapping[str, Topic] = {}

@@ -67,6 +67,8 @@ def with_entrance(options: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> d
         )
     if entrance.insecure:
         plain.setdefault("insecure", "true")
+    if entrance.wire:
+        plain.setdefault("wire", entrance.wire)
     return {**plain, "servers": ",".join(entrance.stores), "towers": ",".join(entrance.towers)}
 
 

@@ -31,6 +31,7 @@ from dafka.spark.bounds import (
     whole,
 )
 from dafka.spark.given import Given
+from dafka.wire.dialect import DEFAULT_DIALECT, dialect
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,6 +50,7 @@ class ClusterOptions:
         access: The cluster's access file; None in a cluster without keys.
         key: The job's secret key file.
         insecure: Anybody may reach the job's nodes, also at hosts that are not this machine's own.
+        wire: How the cluster's nodes write to each other, see `Cluster`.
     """
 
     servers: tuple[str, ...]
@@ -56,6 +58,7 @@ class ClusterOptions:
     access: str | None = None
     key: str | None = None
     insecure: bool = False
+    wire: str = DEFAULT_DIALECT
 
     def open(self) -> Cluster:
         """The cluster, as this process reaches it.
@@ -66,11 +69,17 @@ class ClusterOptions:
         credentials = None
         if self.access is not None and self.key is not None:
             credentials = credentials_in(Path(self.access), Path(self.key))
-        return Cluster(self.towers, self.servers, credentials=credentials, insecure=self.insecure)
+        return Cluster(
+            self.towers,
+            self.servers,
+            credentials=credentials,
+            insecure=self.insecure,
+            wire=self.wire,
+        )
 
 
 SOURCE_OPTIONS = (
-    *("servers", "towers", "access", "key", "insecure"),
+    *("servers", "towers", "access", "key", "insecure", "wire"),
     *("subscribe", "subscribePattern", "assign"),
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
     "startingOffsetsByTimestampStrategy",
@@ -82,7 +91,7 @@ SOURCE_OPTIONS = (
 """What a source understands; `towers` it does not need, but the same options fit a sink."""
 
 SINK_OPTIONS = (
-    *("servers", "towers", "access", "key", "insecure"),
+    *("servers", "towers", "access", "key", "insecure", "wire"),
     *("topic", "partitions", "minAcks", "runId"),
 )
 """What a sink understands."""
@@ -256,11 +265,14 @@ def _cluster(given: Given) -> ClusterOptions:
     access, key = given.text("access"), given.text("key")
     if (access is None) != (key is None):
         raise MisuseError("the options 'access' and 'key' (files) go together")
+    wire = given.text("wire") or DEFAULT_DIALECT
+    dialect(wire)
     return ClusterOptions(
         given.endpoints("servers"),
         access=access,
         key=key,
         insecure=given.flag("insecure", default=False),
+        wire=wire,
     )
 
 

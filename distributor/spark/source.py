@@ -59,7 +59,7 @@ def with_endpoints(options: Mapping[str, str]) -> dict[str, str]:
         return plain
     if file is None or name is None:
         raise MisuseError("the options 'topology' (a file) and 'cluster' (a name) go together")
-    for option in ("servers", "towers", "access", "key", "insecure"):
+    for option in ("servers", "towers", "access", "key", "insecure", "wire"):
         if option in plain:
             raise MisuseError(f"option {option!r} cannot be used here: the topology says it")
     try:
@@ -83,6 +83,7 @@ def endpoints(cluster: ClusterSpec, directory: Path) -> dict[str, str]:
     options = {
         "servers": ",".join(store.query for store in cluster.stores),
         "towers": ",".join(cluster.towers),
+        "wire": cluster.wire,
     }
     if cluster.security is not None:
         options["access"] = str((directory / cluster.security.access).absolute())

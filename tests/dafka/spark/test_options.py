@@ -31,6 +31,13 @@ def test_without_keys_nothing_is_said():
 
 def test_a_cluster_may_be_open():
     assert ClusterOptions(("a",), insecure=True).open().insecure
+    assert ClusterOptions(("a",), wire="libdafka").open().wire == "libdafka"
+
+
+def test_a_wire_that_nobody_speaks_is_refused():
+    given = {"servers": "tcp://a:1", "towers": "tcp://a:2", "topic": "t", "wire": "morse"}
+    with pytest.raises(MisuseError, match="wire 'morse' is not known"):
+        sink_options(given)
 
 
 def test_keys_are_read_where_the_process_runs(tmp_path):

@@ -18,12 +18,14 @@ def test_a_cluster_by_its_name(pair):
         "topic": "t",
         "servers": cluster.stores[0].query,
         "towers": cluster.towers[0],
+        "wire": "rfc46",
     }
     keys = Security(access="keys/access.toml", cluster_key="x", key="keys/d.secret")
     found = endpoints(replace(cluster, security=keys), Path("/etc/dafka"))
     assert found["access"] == "/etc/dafka/keys/access.toml"
     assert found["key"] == "/etc/dafka/keys/d.secret"
     assert endpoints(replace(cluster, insecure=True), Path())["insecure"] == "true"
+    assert endpoints(replace(cluster, wire="libdafka"), Path())["wire"] == "libdafka"
     assert with_endpoints({"servers": "x"}) == {"servers": "x"}
 
 
