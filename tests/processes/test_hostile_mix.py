@@ -30,8 +30,8 @@ from tests.support.honest_peers import KINDS, Honest
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 MIB = 1 << 20
-GROWTH_MIB_MAX = {"keys": 100, "open": 250}
-"""Of each process. Without keys: a consumer may have 2 MiB of names, of which ZeroMQ makes 100 MiB,
+GROWTH_MIB_MAX = {"keys": 100, "open": 150}
+"""Of each process. Without keys: consumers may have 768 KiB of names, of which ZeroMQ makes 40 MiB,
 and so may whoever comes again when that one is cut (docs/adr/0029)."""
 
 SHORT_GROWTH_MIB_MAX = 150
