@@ -7,10 +7,11 @@ options, the names of the packages and metrics stand once, in the code.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mkdocs.structure.files import File
 from prometheus_client.metrics import MetricWrapperBase
@@ -60,7 +61,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
     made = {uri: (ROOT / path).read_text() for path, uri in ELSEWHERE.items()}
     made |= {f"commands/{program}.md": commands_page(program) for program in APPS}
-    made |= {"api.md": api_page(), "metrics.md": metrics_page()}
+    made |= {"api.md": api_page(), "json.md": json_page(), "metrics.md": metrics_page()}
     for uri, content in made.items():
         files.append(File.generated(config, uri, content=content))
     return files
@@ -151,6 +152,37 @@ def api_page() -> str:
             found = getattr(package, name)
             lines += [f"::: {found.__module__}.{found.__qualname__}", ""]
     return "\n".join(lines)
+
+
+def json_page() -> str:
+    """The objects that commands print with `--json`, as their schemas have them."""
+    schemas = json.loads((ROOT / "docs/json-output.schema.json").read_text())["$defs"]
+    lines = ["# JSON", "", "What commands print with `--json`, an object a line. The same as "]
+    lines[-1] += "[JSON Schema](json-output.schema.json), and [what to rely on](scripts.md#json)."
+    for command, schema in schemas.items():
+        lines += ["", f"## {command}", "", "```"]
+        lines += map(_shape, schema.get("anyOf", [schema]))
+        lines += ["```"]
+    return "\n".join(lines)
+
+
+def _shape(schema: dict[str, Any]) -> str:
+    """A schema as what it describes looks like, with kinds in place of values."""
+    if "anyOf" in schema:
+        return " or ".join(map(_shape, schema["anyOf"]))
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    if "enum" in schema:
+        return " or ".join(map(json.dumps, schema["enum"]))
+    kinds = schema.get("type", "any")
+    if kinds == "array":
+        return f"[{_shape(schema.get('items', {}))}, …]"
+    if kinds == "object":
+        members = [f'"{name}": {_shape(one)}' for name, one in schema.get("properties", {}).items()]
+        if isinstance(others := schema.get("additionalProperties"), dict):
+            members.append(f"NAME: {_shape(others)}")
+        return f"{{{', '.join(members)}}}"
+    return kinds if isinstance(kinds, str) else " or ".join(kinds)
 
 
 def metrics_page() -> str:

@@ -18,6 +18,7 @@ import distributor
 import distributor.cli.main
 import topology
 import topology.cli
+from tests.support.json_outputs import OUTPUTS
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +89,15 @@ def test_every_metric_that_an_alert_asks_for_is_there(site):
     )
     text = text_of(site / "metrics.html")
     assert {name for name in asked if name not in text} == set()
+
+
+def test_every_object_of_a_command_is_there_with_its_fields(site):
+    text = text_of(site / "json.html")
+    for command, objects in OUTPUTS.items():
+        _, _, rest = text.partition(f"{command}¶")
+        shown = rest.partition("¶")[0]
+        assert [name for fields in objects for name in fields if f'"{name}"' not in shown] == []
+    assert (site / "json-output.schema.json").exists()
 
 
 def test_what_stands_outside_of_the_folder_is_a_page_and_is_led_to(site):

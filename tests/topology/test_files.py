@@ -59,7 +59,7 @@ def test_what_is_not_there_is_named_with_its_place(file, name):
     assert "dafka keys" in found.hint
 
 
-@pytest.mark.parametrize("name", NAMED.keys() - PUBLIC)
+@pytest.mark.parametrize("name", sorted(NAMED.keys() - PUBLIC))
 @pytest.mark.parametrize("mode", [0o604, 0o660])
 def test_a_secret_that_others_may_use_is_named(file, name, mode):
     (file.parent / name).chmod(mode)
