@@ -42,8 +42,9 @@ class SheddingBounds:
         alarm_names_bytes: Subscriptions of one connection in that time: they come in company, and
             each that ends makes ZeroMQ walk over the names of all.
         rounds: How often its node has to have taken all that was whole meanwhile; not where little
-            can wait, in an alarm or when it has grown by `tiny_growth_bytes`: a flood, this or
-            another, keeps a node from taking anything.
+            can wait, in an alarm or when it has grown by `tiny_growth_bytes`, or of more than
+            `tiny_bytes` by `part_growth_bytes`: a flood, this or another, keeps a node from
+            taking anything.
         hurry_bytes: Growth since the last look from which on the next one is not put off.
     """
 
@@ -352,6 +353,8 @@ class Shedding:
         if one.came and part > one.message_max and self._alarmed:
             return True
         if one.came and part > min(one.message_max, bounds.tiny_bytes) and grew:
+            return True
+        if one.came and part > bounds.tiny_bytes and growth > bounds.part_growth_bytes:
             return True
         if self._round - seen.began_round < bounds.rounds:
             return False

@@ -74,7 +74,7 @@ NAMES = NamesBound(6 * 1024 * 1024, 2 * 1024 * 1024)
 """Subscriptions that a node with keys may get: of a consumer of 10,000 topics of 58 characters more
 than 4 MiB were seen, as it asks for each thrice and takes some back while it catches up."""
 
-OPEN_NAMES = NamesBound(768 * 1024, 768 * 1024)
+OPEN_NAMES = NamesBound(512 * 1024, 512 * 1024)
 """The same without keys, by the same reckoning with `LISTENED_BYTES_MAX`."""
 
 BEACONS_BYTES_MAX = 64 * 1024

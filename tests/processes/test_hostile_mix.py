@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 MIB = 1 << 20
 GROWTH_MIB_MAX = {"keys": 100, "open": 150}
-"""Of each process. Without keys: consumers may have 768 KiB of names, of which ZeroMQ makes 40 MiB,
+"""Of each process. Without keys: consumers may have 512 KiB of names, of which ZeroMQ makes 25 MiB,
 and so may whoever comes again when that one is cut (docs/adr/0029)."""
 
 SHORT_GROWTH_MIB_MAX = 150

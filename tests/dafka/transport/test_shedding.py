@@ -106,8 +106,8 @@ def test_what_a_process_takes_and_gives_back_is_no_cost_of_names():
 
 def test_without_keys_names_that_cost_much_are_fewer_still():
     run = Run()
-    cuts = [run.look(names_in_the_open=MIB // 4, grow=12 * MIB) for _ in range(4)]
-    assert cuts == [None, None, None, ("names_in_the_open", "subscriptions")]
+    cuts = [run.look(names_in_the_open=MIB // 4, grow=12 * MIB) for _ in range(3)]
+    assert cuts == [None, None, ("names_in_the_open", "subscriptions")]
 
 
 def test_without_keys_a_consumer_of_as_many_names_as_it_may_listen_to_stays():
@@ -281,6 +281,17 @@ def test_where_little_can_wait_a_node_that_takes_nothing_is_no_excuse(name):
     run.look(grow=60 * MIB, **{name: 1}, settled=False)
     cuts = [run.look(**{name: MIB // 4}, grow=11 * MIB, settled=False) for _ in range(3)]
     assert cuts == [None, None, (name, "endless message")]
+
+
+@pytest.mark.parametrize(("name", "ends"), [("questions", True), ("beacons", False)])
+def test_more_than_half_a_mib_need_not_make_a_process_grow_by_much_where_little_can_wait(
+    name, ends
+):
+    run = Run()
+    run.look(grow=60 * MIB, **{name: 1}, settled=False)
+    octets = MIB // 4 if ends else MIB // 10
+    cuts = [run.look(**{name: octets}, grow=5 * MIB, settled=False) for _ in range(3)]
+    assert cuts == [None, None, (name, "endless message") if ends else None]
 
 
 def test_after_a_cut_the_beginning_of_a_question_may_be_small():
