@@ -10,6 +10,7 @@ import socket as system
 import struct
 import sys
 import time
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -155,12 +156,17 @@ print("well", flush=True)
 OTHER_END = {zmq.XPUB: b"SUB", zmq.SUB: b"PUB", zmq.ROUTER: b"DEALER", zmq.DEALER: b"ROUTER"}
 LISTENING = (zmq.XPUB, zmq.SUB, zmq.SUB, zmq.ROUTER)
 CONNECTING = (zmq.SUB, zmq.DEALER)
+CALLED_AGAIN_S = 20
 
 
 def fill_and_reset(connect, kind):
     """Be a peer that sends more than its queue and TCP take, and is killed.
 
     Who is busy with the peer before finishes no handshake in time, and is called again.
+
+    Raises:
+        TimeoutError: Nobody calls again: ZeroMQ gives up for good where what it has read of a
+            handshake that was broken off is no handshake.
     """
     assert any(filled_and_reset(connect(), kind) for _ in range(10))
 
@@ -182,20 +188,39 @@ def filled_and_reset(connection, kind):
             return False
 
 
+def flooded_and_told():
+    """Flood every kind of socket of a process, and then have it read; how it ended, and its words.
+
+    Raises:
+        TimeoutError: It did not call again.
+    """
+    with ExitStack() as opened:
+        listeners = [
+            opened.enter_context(system.create_server(("127.0.0.1", 0))) for _ in CONNECTING
+        ]
+        called = [str(one.getsockname()[1]) for one in listeners]
+        command = [sys.executable, "-c", FLOODED, *called]
+        process = opened.enter_context(
+            Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
+        )
+        opened.callback(process.kill)
+        ports = [int(port) for port in process.stdout.readline().split()]
+        for port, kind in zip(ports, LISTENING, strict=True):
+            fill_and_reset(partial(system.create_connection, ("127.0.0.1", port)), kind)
+        for listener, kind in zip(listeners, CONNECTING, strict=True):
+            listener.settimeout(CALLED_AGAIN_S)
+            fill_and_reset(lambda listener=listener: listener.accept()[0], kind)
+            listener.close()
+        time.sleep(1.2)  # as long as ZeroMQ's heartbeats were apart
+        out, error = process.communicate("\n", timeout=120)
+        return process.returncode, out.strip(), error
+
+
 def test_a_peer_that_fills_its_queue_and_dies_stops_nobody():
-    listeners = [system.create_server(("127.0.0.1", 0)) for _ in CONNECTING]
-    called = [str(one.getsockname()[1]) for one in listeners]
-    command = [sys.executable, "-c", FLOODED, *called]
-    process = Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True)
-    ports = [int(port) for port in process.stdout.readline().split()]
-    for port, kind in zip(ports, LISTENING, strict=True):
-        fill_and_reset(partial(system.create_connection, ("127.0.0.1", port)), kind)
-    for listener, kind in zip(listeners, CONNECTING, strict=True):
-        fill_and_reset(lambda listener=listener: listener.accept()[0], kind)
-        listener.close()
-    time.sleep(1.2)  # as long as ZeroMQ's heartbeats were apart
-    out, error = process.communicate("\n", timeout=120)
-    assert (process.returncode, out.strip(), error) == (0, "well", "")
+    with suppress(TimeoutError):
+        assert flooded_and_told() == (0, "well", "")
+        return
+    assert flooded_and_told() == (0, "well", "")
 
 
 def test_an_endpoint_that_was_just_given_up_can_be_bound(free_ports):
