@@ -404,7 +404,7 @@ def test_in_a_cluster_with_keys_it_needs_no_more_than_to_read_and_write(make_clu
 
     for offset in range(2):
         with GatewayNode(place, "127.0.0.1", free_ports(1)) as broker:
-            assert broker.entrance == Entrance(place.stores, place.towers, keys=True)
+            assert broker.entrance == Entrance(place.stores, place.towers, keys=True, wire="rfc46")
             asyncio.run(scenario(broker, offset))
 
 

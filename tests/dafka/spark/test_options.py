@@ -37,7 +37,7 @@ def test_a_cluster_may_be_open():
 def test_a_wire_that_nobody_speaks_is_refused():
     given = {"servers": "tcp://a:1", "towers": "tcp://a:2", "topic": "t", "wire": "morse"}
     with pytest.raises(MisuseError, match="wire 'morse' is not known"):
-        sink_options(given)
+        sink_options(given, stream=False)
 
 
 def test_keys_are_read_where_the_process_runs(tmp_path):
