@@ -30,9 +30,8 @@ from tests.support.honest_peers import KINDS, Honest
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
 MIB = 1 << 20
-GROWTH_MIB_MAX = {"keys": 100, "open": 150}
-"""Of each process. Without keys: consumers may have 512 KiB of names, of which ZeroMQ makes 25 MiB,
-and so may whoever comes again when that one is cut (docs/adr/0029)."""
+GROWTH_MIB_MAX = 95
+"""Of each process: 100 MB."""
 
 SHORT_GROWTH_MIB_MAX = 150
 """The same beside other tests, where a process may be looked at late."""
@@ -274,7 +273,7 @@ def test_hostile_peers_cost_little_memory_and_time(
     assert hostile.returncode == 0, processes.said("hostile")
     assert wrong == []
     judged = seconds >= JUDGED_FROM_S
-    assert max(growth.values()) <= (GROWTH_MIB_MAX[kind] if judged else SHORT_GROWTH_MIB_MAX)
+    assert max(growth.values()) <= (GROWTH_MIB_MAX if judged else SHORT_GROWTH_MIB_MAX)
     if judged:
         for what in ("acknowledgement", "query"):
             assert loud[what][0] <= LATENCY_FACTOR_MAX * sunk[what][0], what
