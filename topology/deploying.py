@@ -89,22 +89,32 @@ def write_deployment(files: dict[str, str], directory: Path) -> list[str]:
 
 
 def _written(files: dict[str, str], directory: Path) -> list[str]:
-    before = {
-        path.relative_to(directory).as_posix(): path.read_text(encoding="utf-8", errors="replace")
+    there = {
+        path.relative_to(directory).as_posix(): path
         for path in (sorted(directory.rglob("*")) if directory.is_dir() else ())
         if path.is_file()
     }
     for name in files:
-        if name in before and not before[name].startswith(MARK):
+        if name in there and not _is_ours(there[name]):
             raise DeploymentError(
                 f"{str(directory / name)!r} was not made by topology deploy: name another directory"
             )
-    gone = [name for name, text in before.items() if name not in files and text.startswith(MARK)]
-    changed = [name for name, text in files.items() if before.get(name) != text]
+    gone = [name for name, path in there.items() if name not in files and _is_ours(path)]
+    changed = [
+        name
+        for name, text in files.items()
+        if name not in there or there[name].read_text(encoding="utf-8", errors="replace") != text
+    ]
     for name in gone:
-        (directory / name).unlink()
+        there[name].unlink()
     for name in changed:
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(files[name], encoding="utf-8")
     return sorted([*gone, *changed])
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file was made here; of what others have in the directory no more is read."""
+    with path.open("rb") as begun:
+        return begun.read(len(MARK)) == MARK.encode()

@@ -66,3 +66,10 @@ def test_files_of_others_are_not_overwritten(tmp_path):
         write_deployment({"a": MARK + "1"}, tmp_path)
     with pytest.raises(DeploymentError, match="cannot write to"):
         write_deployment({"a": MARK + "1"}, tmp_path / "a")
+
+
+def test_what_others_have_there_is_not_read_whole(tmp_path):
+    with (tmp_path / "disk.img").open("wb") as large:
+        large.truncate(1 << 40)
+    assert write_deployment({"one.yaml": f"{MARK}a: 1\n"}, tmp_path) == ["one.yaml"]
+    assert (tmp_path / "disk.img").stat().st_size == 1 << 40
