@@ -256,8 +256,9 @@ def _warnings(sizes: list[ProcessSize]) -> list[str]:
             continue
         need = f"{one.cluster} {one.process} needs {one.cores:.1f} cores, and one process uses one"
         if one.process.startswith("store"):
-            found.append(f"{need}: publish less on all clusters together, or larger batches")
+            cure = "publish less on all clusters together, or larger batches"
         else:
             shares = -int(-one.cores // CORES_MAX)
-            found.append(f"{need}: let replicas run it in shares, `links: {{shares: {shares}}}`")
+            cure = f"let replicas run it in shares, `links: {{shares: {shares}}}`"
+        found.append(f"{need}: {cure} ({CORES_MAX:g} of it are planned with)")
     return found
