@@ -13,7 +13,8 @@ _BYTES = {
     **{f"{letter}ib": 1_024**power for power, letter in enumerate("kmgt", 1)},
 }
 
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+"""Of each unit of time."""
 
 _STEPS = "B", "KB", "MB", "GB", "TB", "PB"
 
@@ -33,7 +34,7 @@ def seconds_of(text: str) -> int:
     Raises:
         ValueError: It is none.
     """
-    return _read(text, _SECONDS, "a time such as 90s, 30m, 12h or 7d")
+    return _read(text, SECONDS, "a time such as 90s, 30m, 12h or 7d")
 
 
 def shown_bytes(number: float) -> str:

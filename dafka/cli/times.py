@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime
 
 from dafka.errors import MisuseError
+from topology.quantities import SECONDS
 
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _DURATION = re.compile(r"([0-9]{1,9})([smhd])")
 
 
@@ -33,7 +33,7 @@ def duration_ms(given: str) -> int:
     found = _DURATION.fullmatch(given)
     if found is None:
         raise MisuseError(f"duration {given!r} is none: write 90s, 15m, 2h or 7d")
-    return int(found[1]) * _UNITS[found[2]] * 1_000
+    return int(found[1]) * SECONDS[found[2]] * 1_000
 
 
 def moment_ms(given: str, wall_ms: int) -> int:
