@@ -171,16 +171,16 @@ class Publishers:
 def _run(pipe: Connection, file: Path, cluster: str, own: tuple[int | None, int, int]) -> None:
     """What a process does; its own are the rows of this limit, part and number of parts."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever has begun it ends it
-    with suppress(EOFError, ConnectionError):  # it was ended without a word
-        try:
-            there = Cluster.declared(load(file).cluster(cluster))
-            made = list(rows(*own))
-            pipe.send(_Made(len(made)))
-            pipe.recv()
-            pipe.send(send_rows(there, made, lambda sent: pipe.send(_Progress(sent))))
-        except (EOFError, ConnectionError):
-            raise
-        except Exception as error:  # noqa: BLE001 (whoever has begun it tells)
+    try:
+        there = Cluster.declared(load(file).cluster(cluster))
+        made = list(rows(*own))
+        pipe.send(_Made(len(made)))
+        pipe.recv()
+        pipe.send(send_rows(there, made, lambda sent: pipe.send(_Progress(sent))))
+    except (EOFError, ConnectionError):
+        return  # whoever has begun it is gone
+    except Exception as error:  # noqa: BLE001 (whoever has begun it tells)
+        with suppress(ConnectionError):
             pipe.send(_Failed(str(error) or type(error).__name__))
 
 
@@ -190,13 +190,14 @@ def send_rows(cluster: Cluster, own: Iterable[DatasetRow], advance: Callable[[in
     Raises:
         NotStoredError: They do not take them.
     """
-    partitions: set[Partition] = set()
+    partitions: dict[Partition, None] = {}
+    """In the order of the rows."""
     count = size = 0
     producer = Producer(cluster, batch_bytes_max=_BATCH_BYTES_MAX)
     try:
         for number, topic, key, value in own:
             producer.send(topic, value, key=key, headers=[(ROW_HEADER, str(number).encode())])
-            partitions.add(Partition(topic, producer.address))
+            partitions[Partition(topic, producer.address)] = None
             size += len(key) + len(value)
             count += 1
             if count % _ROWS_PER_STEP == 0:
