@@ -346,7 +346,7 @@ def as_values(consumer):
 def polled_values(consumer):
     while True:
         try:
-            record = consumer.poll(3)
+            record = consumer.poll(60)
         except DeserializationError as error:
             yield error.record.value
             continue
@@ -368,9 +368,9 @@ def test_who_reads_on_after_an_error_of_a_deserializer_gets_what_follows(stored,
     send_mixed(stored)
     settings = {"group": group, "stores": stored.query, "session_timeout_ms": 2_000}
     consumer = stored.consumer(
-        "orders", value_deserializer=int, timeout=3, **(settings if group else {})
+        "orders", value_deserializer=int, timeout=60, **(settings if group else {})
     )
-    assert list(read(consumer)) == [0, b"one", 2, None, 3]
+    assert list(islice(read(consumer), 5)) == [0, b"one", 2, None, 3]
 
 
 def test_who_is_thrown_out_by_a_deserializer_gets_the_record_again(stored):
