@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,12 @@ def test_the_readme_is_short_and_leads_nowhere_where_a_page_of_an_index_has_noth
     words = re.sub(r"```.*?```", "", README, flags=re.DOTALL).split()
     assert len(words) <= 900
     assert all(link.startswith("https://") for link in re.findall(r"\]\(([^)]*)\)", README))
+
+
+def test_every_extra_that_users_may_want_is_on_the_page_of_installing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    rows = re.findall(r"^\| `([\w-]+)` \|", (ROOT / "docs/installing.md").read_text(), re.MULTILINE)
+    assert {*rows} == project["optional-dependencies"].keys() - {"bench", "dev", "docs"}
 
 
 def test_the_readme_can_be_shown_by_an_index():
