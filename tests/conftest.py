@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import gc
 import logging
 import os
 import shutil
@@ -99,6 +100,13 @@ def pytest_generate_tests(metafunc):
             for first in range(0, total, SEEDS_PER_TEST)
         ]
         metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
+
+
+def pytest_collection_finish():
+    """Thirteen thousand tests are half a second of each full collection, in which nodes of tests
+    say nothing: what stays until the end need not be looked at again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 TREES = frozenset(
