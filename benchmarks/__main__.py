@@ -31,7 +31,7 @@ from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.spark_growth import spark_growth
 from benchmarks.steps import steps
-from benchmarks.storage import CASES, storage
+from benchmarks.storage import SHAPES, storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +53,8 @@ LIVE_RATE, LIVE_S = 200_000, 15
 BATCHES, ONE_BY_ONE = "send_many and batches, 100 B", "send and iterate, 100 B"
 COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
 
+STORAGE_GOAL = 0.85
+
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
@@ -62,9 +64,13 @@ GOALS = [
     ("send_many and batches, 100 B, late consumer", SINGLE, 4.0),
     (BATCHES, BULK, None),
     *(
-        (f"{name}, {case}", f"{bare_logs.FILE}, {case}", 0.85 if name == bare_logs.OURS else None)
-        for case in CASES
-        for name in bare_logs.KEEPERS
+        (
+            f"{name}, {shape}",
+            f"{bare_logs.FILE}, {shape}",
+            STORAGE_GOAL if name == bare_logs.OURS else None,
+        )
+        for shape in SHAPES
+        for name in bare_logs.BARE_LOGS
         if name != bare_logs.FILE
     ),
     ("send_many and batches, 100 B: CPU store", WRITER, None),

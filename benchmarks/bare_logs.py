@@ -46,7 +46,7 @@ _KEPT = 64
 """So many transactions stay in a log whose pages are used again."""
 
 
-class Keeper(Protocol):
+class BareLog(Protocol):
     """Keeps batches, so that a power cut takes nothing of what `append` was given."""
 
     def append(self, batches: Sequence[Batch]) -> None:
@@ -108,7 +108,7 @@ class BareLmdb:
         self._lmdb.close()
 
 
-class Segment:
+class BareSegment:
     """All partitions' batches in one file, each behind a header; where they lie stands in LMDB.
 
     The index is written once in a while: what it lacks the headers say, and they have checksums.
@@ -153,7 +153,7 @@ class Segment:
         self._end += self._write(b"".join(pieces))
         os.fdatasync(self._file)
         if self._end - self._indexed >= self._indexed_bytes:
-            self._write_index()
+            self.write_index()
 
     def read(self, sequence: int, bytes_max: int) -> list[bytes]:
         """Return contents of the first partition from one on, so many bytes at most."""
@@ -167,14 +167,18 @@ class Segment:
                 there = cursor.next()
         return found
 
+    def write_index(self) -> None:
+        """Write what the index lacks."""
+        with self._index.begin(write=True) as transaction:
+            for key in sorted(self._places):
+                transaction.put(key, self._places[key])
+        self._places.clear()
+        self._indexed = self._end
+
     def close(self) -> None:
         """Close it."""
         self._index.close()
         os.close(self._file)
-
-    def finish(self) -> None:
-        """Write what the index lacks."""
-        self._write_index()
 
     def _write(self, whole: bytes) -> int:
         if self._direct is None:
@@ -183,13 +187,6 @@ class Segment:
         self._direct[: len(whole)] = whole
         with memoryview(self._direct) as view, view[:size] as pages:
             return os.pwrite(self._file, pages, self._end)
-
-    def _write_index(self) -> None:
-        with self._index.begin(write=True) as transaction:
-            for key in sorted(self._places):
-                transaction.put(key, self._places[key])
-        self._places.clear()
-        self._indexed = self._end
 
 
 class OurLog:
@@ -222,17 +219,17 @@ FILE = "plain file, fdatasync"
 LMDB = "LMDB by itself, fsync"
 OURS = "log append, fsync"
 
-KEEPERS: dict[str, Callable[[Path, int], Keeper]] = {
+BARE_LOGS: dict[str, Callable[[Path, int], BareLog]] = {
     FILE: lambda directory, _room: PlainFile(directory),
     "plain file, written before": PlainFile,
     LMDB: BareLmdb,
     "LMDB, last page not synced": lambda directory, room: BareLmdb(directory, room, metasync=False),
     "LMDB, write map": lambda directory, room: BareLmdb(directory, room, writemap=True),
-    "segment": lambda directory, _room: Segment(directory),
-    "segment, index each time": lambda directory, _room: Segment(directory, indexed_bytes=0),
-    "segment, written before": Segment,
-    "segment, O_DIRECT": lambda directory, _room: Segment(directory, direct=True),
-    "segment, written before, O_DIRECT": lambda directory, room: Segment(
+    "segment": lambda directory, _room: BareSegment(directory),
+    "segment, index each time": lambda directory, _room: BareSegment(directory, indexed_bytes=0),
+    "segment, written before": BareSegment,
+    "segment, O_DIRECT": lambda directory, _room: BareSegment(directory, direct=True),
+    "segment, written before, O_DIRECT": lambda directory, room: BareSegment(
         directory, room, direct=True
     ),
     OURS: lambda directory, _room: OurLog(directory),
@@ -241,11 +238,11 @@ KEEPERS: dict[str, Callable[[Path, int], Keeper]] = {
 """What makes them, of a directory and the bytes that come at most."""
 
 
-def seconds(keeper: Keeper, transactions: Sequence[Sequence[Batch]]) -> float:
+def seconds(log: BareLog, transactions: Sequence[Sequence[Batch]]) -> float:
     """How long these take."""
     began = time.perf_counter()
     for batches in transactions:
-        keeper.append(batches)
+        log.append(batches)
     return time.perf_counter() - began
 
 

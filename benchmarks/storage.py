@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 from os import urandom
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.bare_logs import KEEPERS, Segment, room_for, seconds
+from benchmarks.bare_logs import BARE_LOGS, BareSegment, room_for, seconds
 from benchmarks.harness import Results, rate, scratch
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
@@ -30,7 +30,7 @@ WARM_UP = 100
 """Transactions before the clock starts."""
 
 
-class Case(NamedTuple):
+class TransactionShape(NamedTuple):
     """What a transaction consists of."""
 
     partitions: int
@@ -44,7 +44,12 @@ class Case(NamedTuple):
         return f"{self.partitions:,} x {self.records:,} x {self.size:,} B"
 
 
-CASES = (Case(1, 1_000, 100), Case(1, 100, 1_000), Case(10, 100, 100), Case(1_000, 1, 100))
+SHAPES = (
+    TransactionShape(1, 1_000, 100),
+    TransactionShape(1, 100, 1_000),
+    TransactionShape(10, 100, 100),
+    TransactionShape(1_000, 1, 100),
+)
 
 
 def batch_of(sequence: int, size: int, records: int = RECORDS) -> Batch:
@@ -56,39 +61,39 @@ def batch_of(sequence: int, size: int, records: int = RECORDS) -> Batch:
 
 def storage(results: Results, transactions: int) -> None:
     """Append in every way, in turn; then read by range what the log and a bare segment have."""
-    for case in CASES:
-        appends(results, case, max(transactions, BLOCK))
+    for shape in SHAPES:
+        appends(results, shape, transactions)
     reads(results, transactions)
 
 
-def appends(results: Results, case: Case, transactions: int) -> None:
+def appends(results: Results, shape: TransactionShape, transactions: int) -> None:
     """The same transactions in every way."""
-    contents = [batch_of(0, case.size, case.records).content for _ in range(case.partitions)]
-    partitions = [Partition("bench", f"{number:032X}") for number in range(case.partitions)]
+    contents = [batch_of(0, shape.size, shape.records).content for _ in range(shape.partitions)]
+    partitions = [Partition("bench", f"{number:032X}") for number in range(shape.partitions)]
 
     def transaction(number: int) -> list[Batch]:
-        first = number * case.records
+        first = number * shape.records
         pairs = zip(partitions, contents, strict=True)
-        return [Batch(partition, first, case.records, content) for partition, content in pairs]
+        return [Batch(partition, first, shape.records, content) for partition, content in pairs]
 
+    transactions = -(-transactions // BLOCK) * BLOCK
     room = room_for(transaction(0), WARM_UP + transactions)
     spent: dict[str, float] = defaultdict(float)
     with ExitStack() as opened:
         directory = opened.enter_context(scratch())
-        keepers = {}
-        for number, (name, made) in enumerate(KEEPERS.items()):
+        logs = {}
+        for number, (name, made) in enumerate(BARE_LOGS.items()):
             place = directory / str(number)
             place.mkdir()
-            keepers[name] = opened.enter_context(closing(made(place, room)))
-        for keeper in keepers.values():
-            seconds(keeper, [transaction(number) for number in range(WARM_UP)])
+            logs[name] = opened.enter_context(closing(made(place, room)))
+        for log in logs.values():
+            seconds(log, [transaction(number) for number in range(WARM_UP)])
         for first in range(WARM_UP, WARM_UP + transactions, BLOCK):
             block = [transaction(first + number) for number in range(BLOCK)]
-            for name in random.sample(list(keepers), len(keepers)):
-                spent[name] += seconds(keepers[name], block)
-    blocks = -(-transactions // BLOCK)
-    for name in KEEPERS:
-        results.add(f"{name}, {case}", "transactions/s", blocks * BLOCK / spent[name])
+            for name in random.sample(list(logs), len(logs)):
+                spent[name] += seconds(logs[name], block)
+    for name in BARE_LOGS:
+        results.add(f"{name}, {shape}", "transactions/s", transactions / spent[name])
 
 
 def reads(results: Results, batches: int) -> None:
@@ -100,12 +105,12 @@ def reads(results: Results, batches: int) -> None:
     with (
         scratch() as directory,
         closing(LmdbLog(directory / "log", durability=Durability.OS)) as log,
-        closing(Segment(directory)) as segment,
+        closing(BareSegment(directory)) as segment,
     ):
         for batch in written:
             log.append([batch])
             segment.append([batch])
-        segment.finish()
+        segment.write_index()
         began, position, read = time.perf_counter(), 0, 0
         while position < batches * RECORDS:
             found = log.read(P, position, 1 << 30, READ_BYTES)
