@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 _KEY = struct.Struct(">IQ")
 """Partition, first sequence."""
 
-_PLACE = struct.Struct(">QI")
-"""Where a content lies in a segment, and how long it is."""
+_PLACE = struct.Struct(">IQQI")
+"""Of a batch: records, time, where its content lies in a segment, and how long it is."""
+
+_STANDING = struct.Struct(">QQQQQ")
+"""What there is of a partition."""
 
 _HEADER = struct.Struct("<IIQII")
 """Of a batch in a segment: checksum, partition, first sequence, records, bytes."""
@@ -111,7 +114,8 @@ class BareLmdb:
 class BareSegment:
     """All partitions' batches in one file, each behind a header; where they lie stands in LMDB.
 
-    The index is written once in a while: what it lacks the headers say, and they have checksums.
+    The index is changed in a transaction that stays open, and is committed once in a while: what a
+    crash takes of it the headers say, and they have checksums. That is the log of ADR 59.
 
     Args:
         directory: Where.
@@ -134,49 +138,53 @@ class BareSegment:
             os.close(self._file)
             self._file = os.open(directory / "segment", os.O_RDWR | os.O_DIRECT)
             self._direct = mmap.mmap(-1, _DIRECT_BYTES)  # which begins at a page
-        self._index = lmdb.open(str(directory / "index"), map_size=1 << 30)
+        self._index = lmdb.open(str(directory / "index"), map_size=1 << 30, max_dbs=2)
+        self._batches, self._partitions = map(self._index.open_db, (b"batches", b"partitions"))
+        self._open = self._index.begin(write=True)
         self._indexed_bytes = indexed_bytes
-        self._places: dict[bytes, bytes] = {}
         self._end = self._indexed = 0
 
     def append(self, batches: Sequence[Batch]) -> None:
-        """Write, sync, and remember where."""
+        """Write and sync, and index that, if both can be done."""
         pieces: list[bytes] = []
         end = self._end
-        for number, batch in enumerate(batches):
-            size = len(batch.content)
-            said = _HEADER.pack(0, number, batch.sequence, batch.count, size)[4:]
-            pieces += (crc32(said).to_bytes(4, "little"), said, batch.content)
-            end += _HEADER.size
-            self._places[_KEY.pack(number, batch.sequence)] = _PLACE.pack(end, size)
-            end += size
-        self._end += self._write(b"".join(pieces))
-        os.fdatasync(self._file)
+        with self._index.begin(write=True, parent=self._open) as within:
+            for number, batch in enumerate(batches):
+                size = len(batch.content)
+                said = _HEADER.pack(0, number, batch.sequence, batch.count, size)[4:]
+                pieces += (crc32(said).to_bytes(4, "little"), said, batch.content)
+                end += _HEADER.size
+                key = _KEY.pack(number, batch.sequence)
+                within.put(key, _PLACE.pack(batch.count, 0, end, size), db=self._batches)
+                within.put(key[:4], _STANDING.pack(0, batch.end, 0, 0, 0), db=self._partitions)
+                end += size
+            size = self._write(b"".join(pieces))
+            os.fdatasync(self._file)
+        self._end += size
         if self._end - self._indexed >= self._indexed_bytes:
             self.write_index()
 
     def read(self, sequence: int, bytes_max: int) -> list[bytes]:
         """Return contents of the first partition from one on, so many bytes at most."""
         found: list[bytes] = []
-        with self._index.begin(buffers=True) as transaction, transaction.cursor() as cursor:
+        with self._open.cursor(self._batches) as cursor:
             there = cursor.set_range(_KEY.pack(0, sequence))
             while there and bytes_max > 0:
-                place, size = _PLACE.unpack(cursor.value())
+                *_, place, size = _PLACE.unpack(cursor.value())
                 found.append(os.pread(self._file, size, place))
                 bytes_max -= size
                 there = cursor.next()
         return found
 
     def write_index(self) -> None:
-        """Write what the index lacks."""
-        with self._index.begin(write=True) as transaction:
-            for key in sorted(self._places):
-                transaction.put(key, self._places[key])
-        self._places.clear()
+        """Commit what has changed in the index."""
+        self._open.commit()
+        self._open = self._index.begin(write=True)
         self._indexed = self._end
 
     def close(self) -> None:
         """Close it."""
+        self._open.abort()
         self._index.close()
         os.close(self._file)
 
