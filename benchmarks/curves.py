@@ -60,7 +60,7 @@ LOOKS = 1_000
 """Searches in a log, of which the mean counts."""
 
 
-class Load(NamedTuple):
+class Demand(NamedTuple):
     """What is published and read.
 
     Attributes:
@@ -94,19 +94,19 @@ class Cost(NamedTuple):
     consumer_us: float
 
 
-def measured(load: Load) -> Cost:
+def measured(demand: Demand) -> Cost:
     """Publish, store and deliver it, in processes, after each topic has had some records."""
-    PROGRESS.print(load)
-    processes = min(load.consumers, CONSUMER_PROCESSES)
+    PROGRESS.print(demand)
+    processes = min(demand.consumers, CONSUMER_PROCESSES)
     with one_cluster() as (tower, store), ExitStack() as opened:
         readers = []
         for number in range(processes):
-            share = len(range(number, load.consumers, processes))
-            readers.append(Worker(_read, tower, load, share))
+            share = len(range(number, demand.consumers, processes))
+            readers.append(Worker(_read, tower, demand, share))
             opened.callback(readers[-1].end)
         for reader in readers:
             reader.hear()
-        producer = Worker(_publish, tower, load)
+        producer = Worker(_publish, tower, demand)
         opened.callback(producer.end)
         producer.hear(PATIENCE_S)
         store.tell("count")
@@ -118,19 +118,19 @@ def measured(load: Load) -> Cost:
         store.tell("counted")
         store_cpu = store.hear()
     ended = max([stored, *(end for end, _ in read)])
-    reader_cpu = sum(cpu for _, cpu in read) / max(load.consumers, 1)
+    reader_cpu = sum(cpu for _, cpu in read) / max(demand.consumers, 1)
     used = (producer_cpu, store_cpu, reader_cpu)
-    return Cost(load.records / (ended - began), *(cpu / load.records * 1e6 for cpu in used))
+    return Cost(demand.records / (ended - began), *(cpu / demand.records * 1e6 for cpu in used))
 
 
-def _names(load: Load) -> list[str]:
-    return [f"t{number}" for number in range(load.topics)]
+def _names(demand: Demand) -> list[str]:
+    return [f"t{number}" for number in range(demand.topics)]
 
 
-def _publish(pipe: Connection, tower: str, load: Load) -> None:
+def _publish(pipe: Connection, tower: str, demand: Demand) -> None:
     """Open all topics; when told, publish, and say from when until when, and what CPU that took."""
     keep_freed_memory()
-    names, values = _names(load), [bytes(load.size)] * load.together
+    names, values = _names(demand), [bytes(demand.size)] * demand.together
     with Producer(tower) as producer:
         time.sleep(FIND_S)
         for number, name in enumerate(names, 1):
@@ -141,25 +141,25 @@ def _publish(pipe: Connection, tower: str, load: Load) -> None:
         pipe.send("open")
         until_told(pipe)
         began, began_cpu = time.perf_counter(), cpu_seconds()
-        for number in range(load.records // load.together):
-            producer.send_many(names[number % load.topics], values)
+        for number in range(demand.records // demand.together):
+            producer.send_many(names[number % demand.topics], values)
         producer.flush(PATIENCE_S)
         pipe.send((began, time.perf_counter(), cpu_seconds() - began_cpu))
         until_told(pipe)
 
 
-def _read(pipe: Connection, tower: str, load: Load, consumers: int) -> None:
+def _read(pipe: Connection, tower: str, demand: Demand, consumers: int) -> None:
     """Read all with so many consumers, a thread each; say when that was done, and what CPU.
 
     `perf_counter` is one clock for all processes of a machine, where that is Linux.
     """
     with ExitStack() as opened:
-        ours = [opened.enter_context(Consumer(tower, _names(load))) for _ in range(consumers)]
+        ours = [opened.enter_context(Consumer(tower, _names(demand))) for _ in range(consumers)]
         pipe.send("up")
-        _take_all(ours, load.topics * load.together)
+        _take_all(ours, demand.topics * demand.together)
         pipe.send("open")
         began_cpu = cpu_seconds()
-        _take_all(ours, load.records)
+        _take_all(ours, demand.records)
         pipe.send((time.perf_counter(), cpu_seconds() - began_cpu))
         until_told(pipe)
 
@@ -185,14 +185,14 @@ def record_sizes() -> str:
     for size in SIZES:
         together = max(1, min(1_000, 100_000 // size))
         count = min(RECORDS, SIZES_BYTES // size)
-        costs.append((size, measured(Load(1, together, size, count))))
+        costs.append((size, measured(Demand(1, together, size, count))))
     return chart("Size of a record", "bytes of a record", _curves(costs, "records/s"))
 
 
 def partitions() -> str:
     """Ten records for each of so many partitions in turn, into a store."""
-    loads = [(number, Load(number, 10, consumers=0)) for number in PARTITIONS]
-    costs = [(number, measured(load)) for number, load in loads]
+    demands = [(number, Demand(number, 10, consumers=0)) for number in PARTITIONS]
+    costs = [(number, measured(demand)) for number, demand in demands]
     return chart("Partitions of a store", "partitions", _curves(costs, "records/s", readers=False))
 
 
@@ -201,7 +201,7 @@ def consumers() -> str:
     costs = []
     for number in CONSUMERS:
         cost = measured(
-            Load(records=max(RECORDS // number, 10_000) // 1_000 * 1_000, consumers=number)
+            Demand(records=max(RECORDS // number, 10_000) // 1_000 * 1_000, consumers=number)
         )
         costs.append((number, cost._replace(rate=cost.rate * number)))
     return chart("Consumers of a topic", "consumers", _curves(costs, "deliveries/s"))
@@ -209,7 +209,7 @@ def consumers() -> str:
 
 def topics() -> str:
     """Ten records for each of so many topics in turn, to a consumer that reads all of them."""
-    costs = [(number, measured(Load(number, 10, records=RECORDS // 5))) for number in TOPICS]
+    costs = [(number, measured(Demand(number, 10, records=RECORDS // 5))) for number in TOPICS]
     return chart("Topics of a consumer", "topics", _curves(costs, "records/s"))
 
 
