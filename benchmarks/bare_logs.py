@@ -169,7 +169,7 @@ class BareSegment:
         found: list[bytes] = []
         with self._open.cursor(self._batches) as cursor:
             there = cursor.set_range(_KEY.pack(0, sequence))
-            while there and bytes_max > 0:
+            while there and cursor.key() < _KEY.pack(1, 0) and bytes_max > 0:
                 *_, place, size = _PLACE.unpack(cursor.value())
                 found.append(os.pread(self._file, size, place))
                 bytes_max -= size
