@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,10 +21,11 @@ from dafka.plural import counted
 from dafka.process.unreadable import pass_over
 from dafka.records.batch import records_of
 from topology.output import Columns, column, number, open_console, print_json, print_rows, table
+from topology.quantities import shown_bytes
 from topology.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from dafka.model import Batch, Partition
     from dafka.query.client import StoreClient
@@ -43,17 +43,26 @@ topics = typer.Typer(
 
 @dataclass(frozen=True, slots=True)
 class TopicRow:
-    """One topic, as `--json` tells it."""
+    """One topic, as `--json` tells it.
+
+    Attributes:
+        topic: Its name.
+        partitions: Of how many something is kept.
+        records: How many are kept.
+        bytes: Of the batches that they are in; None if the store is of a release that cannot tell.
+    """
 
     topic: str
     partitions: int
     records: int
+    bytes: int | None
 
 
 TOPICS: Columns[TopicRow] = (
     column("topic"),
     number("partitions"),
     number("records"),
+    number("bytes"),
 )
 
 
@@ -65,19 +74,25 @@ def list_topics(
     access: Access = None,
     key: Key = None,
 ) -> None:
-    """List the topics of a store with their partitions and the records it keeps of them.
+    """List the topics of a store with their partitions, and the records and bytes it keeps of them.
 
     Example: dafka topics --store tcp://127.0.0.1:5558
     """
-    partitions: Counter[str] = Counter()
-    records: Counter[str] = Counter()
+    kept: dict[str, list[tuple[range, int | None]]] = {}
     with client_of(store, timeout, access, key) as client:
-        for partition, kept in client.ranges().items():
-            if kept:
-                partitions[partition.topic] += 1
-                records[partition.topic] += len(kept)
-    rows = [TopicRow(topic, partitions[topic], records[topic]) for topic in sorted(partitions)]
+        for partition, one in client.sized_ranges().items():
+            if one[0]:
+                kept.setdefault(partition.topic, []).append(one)
+    rows = [
+        TopicRow(topic, len(ours), sum(len(span) for span, _ in ours), _all_bytes(ours))
+        for topic, ours in sorted(kept.items())
+    ]
     print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines)
+
+
+def _all_bytes(kept: Iterable[tuple[range, int | None]]) -> int | None:
+    sizes = [size for _, size in kept]
+    return None if None in sizes else sum(size or 0 for size in sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +105,7 @@ class PartitionRow:
         first: The first sequence that is kept.
         end: The one to come.
         records: How many are kept.
+        bytes: Of the batches that they are in; None if the store is of a release that cannot tell.
         oldest_ms: The time of the first of them; None without one.
         newest_ms: The time of the last.
     """
@@ -99,6 +115,7 @@ class PartitionRow:
     first: int
     end: int
     records: int
+    bytes: int | None
     oldest_ms: int | None
     newest_ms: int | None
 
@@ -108,6 +125,7 @@ PARTITIONS: Columns[PartitionRow] = (
     number("first"),
     number("end"),
     number("records"),
+    number("bytes"),
     column("oldest", lambda row: _day_and_hour(row.oldest_ms)),
     column("newest", lambda row: _day_and_hour(row.newest_ms)),
 )
@@ -138,20 +156,24 @@ def describe(
     Example: dafka topics describe orders
     """
     with client_of(store, timeout, access, key) as client:
-        kept = client.ranges(checked_topic(topic))
-        if not kept:
+        sized = client.sized_ranges(checked_topic(topic))
+        if not sized:
             raise MisuseError(f"no partition of topic {topic!r} at {store}: see `dafka topics`")
+        kept = {partition: span for partition, (span, _) in sized.items()}
         oldest = _times(client, {one: span.start for one, span in kept.items() if span})
         newest = _times(client, {one: span.stop - 1 for one, span in kept.items() if span})
     rows = [
         PartitionRow(
-            *(*partition, span.start, span.stop, len(span)),
+            *(*partition, span.start, span.stop, len(span), size),
             *(oldest.get(partition), newest.get(partition)),
         )
-        for partition, span in sorted(kept.items())
+        for partition, (span, size) in sorted(sized.items())
     ]
-    total = counted(sum(row.records for row in rows), "record")
-    title = f"{topic}: {counted(len(rows), 'partition')}, {total} at {store}"
+    total = [counted(sum(row.records for row in rows), "record")]
+    size = _all_bytes(sized.values())
+    if size is not None:
+        total.append(shown_bytes(size))
+    title = f"{topic}: {counted(len(rows), 'partition')}, {', '.join(total)} at {store}"
     print_rows(rows, PARTITIONS, title, as_json=json_lines)
 
 

@@ -105,17 +105,37 @@ class StoreClient:
 
         Empty where everything has been dropped; it then begins at the sequence that comes next.
         """
-        name = None if topic is None else octets_of(topic)
         found: dict[Partition, range] = {}
-        after: messages.Place | None = None
-        while True:
-            page = self._ask(messages.RangesRequest(name, after), messages.RangesResponse)
+        for page in self._range_pages(topic, sizes=False):
             found |= _ranges(page.ranges)
+        return found
+
+    def sized_ranges(self, topic: str | None = None) -> dict[Partition, tuple[range, int | None]]:
+        """Return the same, each with the bytes of the batches that are kept.
+
+        Returns:
+            None for the bytes if the store is of before that question.
+        """
+        found: dict[Partition, tuple[range, int | None]] = {}
+        for page in self._range_pages(topic, sizes=True):
+            ranges, sizes = _ranges(page.ranges), page.sizes or (None,) * len(page.ranges)
+            if not len(ranges) == len(page.ranges) == len(sizes):
+                raise self._error("answered with the sizes of other partitions")
+            found |= zip(ranges, zip(ranges.values(), sizes, strict=True), strict=True)
+        return found
+
+    def _range_pages(self, topic: str | None, *, sizes: bool) -> Iterator[messages.RangesResponse]:
+        name = None if topic is None else octets_of(topic)
+        after: messages.Place | None = None
+        told = 0
+        while True:
+            question = messages.RangesRequest(name, after, sizes)
+            page = self._ask(question, messages.RangesResponse)
+            yield page
             if not page.more:
-                return found
-            after = self._continued(
-                after, tuple(place[:2] for place in page.ranges[-1:]), len(found)
-            )
+                return
+            told += len(page.ranges)
+            after = self._continued(after, tuple(place[:2] for place in page.ranges[-1:]), told)
 
     def ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
         """Return the same of these partitions, as far as there are or ever were any.

@@ -62,10 +62,17 @@ class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
 
 
 class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
-    """What are the log start and the head of every partition, of one topic or of all?"""
+    """What are the log start and the head of every partition, of one topic or of all?
+
+    Attributes:
+        topic: Of this one only.
+        after: Of those behind this one.
+        sizes: How many bytes of each are kept, too; a store of before tells of none.
+    """
 
     topic: Name | None = None
     after: Place | None = None
+    sizes: bool = False
 
 
 class NamedRangesRequest(Struct, frozen=True, array_like=True, tag="named"):
@@ -303,10 +310,17 @@ The two are equal where nothing is kept any more.
 
 
 class RangesResponse(Struct, frozen=True, array_like=True, tag="ranges"):
-    """What is kept of some partitions."""
+    """What is kept of some partitions.
+
+    Attributes:
+        ranges: Of each.
+        more: Whether others follow.
+        sizes: Bytes of the batches that are kept of each; empty if that was not asked for.
+    """
 
     ranges: tuple[Kept, ...]
     more: bool
+    sizes: tuple[Sequence, ...] = ()
 
 
 class ChangesResponse(Struct, frozen=True, array_like=True, tag="changed"):

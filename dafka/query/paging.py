@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 PAGE_BYTES_MAX = READ_BYTES_MAX
 """Names and numbers in one page: half of what a frame may have, the rest is MessagePack's."""
 
-_NUMBERS_BYTES = 25
-"""Two sequences and the octets around them, at their largest."""
+_NUMBERS_BYTES = 34
+"""Two sequences, a size and the octets around them, at their largest."""
 
 T = TypeVar("T")
 

@@ -372,7 +372,9 @@ def _listed(
 ) -> messages.PartitionsResponse | messages.RangesResponse:
     places, more = _places(log, question.topic, question.after, bounds)
     if isinstance(question, messages.RangesRequest):
-        return messages.RangesResponse(_ranges(log.extents(), places), more)
+        extents = log.extents()
+        sizes = tuple(extents[place].size for place in places) if question.sizes else ()
+        return messages.RangesResponse(_ranges(extents, places), more, sizes)
     return messages.PartitionsResponse(tuple(_octets(place) for place in places), more)
 
 

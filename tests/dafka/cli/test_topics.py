@@ -69,6 +69,7 @@ def told(filled, dafka):
 
 def test_topics_with_their_partitions_and_records(told):
     found = {row["topic"]: row for row in rows_of(told("--json"))}
+    assert all(row.pop("bytes") > 50 for row in found.values())  # the envelope and the batch's head
     assert (
         found.items()
         >= {
@@ -97,7 +98,10 @@ def test_the_partitions_of_a_topic_and_how_old_they_are(told):
     assert (one["records"], one["newest_ms"]) == (3, 1_700_000_000_002)
     text = told("describe", "orders")
     assert "2023-11-14 22:13:20" in text
-    assert "orders: 2 partitions, 18 records" in text
+    assert f"orders: 2 partitions, 18 records, {one['bytes'] + other['bytes']} B" in text
+    (row,) = (row for row in rows_of(told("--json")) if row["topic"] == "orders")
+    assert row["bytes"] == one["bytes"] + other["bytes"]
+    assert other["bytes"] > one["bytes"] > 50
 
 
 def test_what_cannot_be_read_has_no_time(filled, dafka):
@@ -108,7 +112,7 @@ def test_what_cannot_be_read_has_no_time(filled, dafka):
 
 
 def test_a_time_that_is_no_day_is_shown_as_it_is():
-    row = PartitionRow("t", "A", 0, 1, 1, 2**63 - 1, 0)
+    row = PartitionRow("t", "A", 0, 1, 1, None, 2**63 - 1, 0)
     oldest, newest = (column.value(row) for column in PARTITIONS[-2:])
     assert (oldest, newest) == (f"{2**63 - 1:,} ms", "1970-01-01 00:00:00")
 

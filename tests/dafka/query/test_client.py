@@ -66,6 +66,33 @@ def test_what_it_holds(serving, client):
     assert client.health().records == 51
 
 
+def test_how_many_bytes_are_kept(serving, client):
+    fill(serving)
+    serving.bounds = AnswerBounds(page_bytes=200)  # a partition a page
+    assert client.sized_ranges() == {ORDERS: (range(50), 1_000), ODD: (range(1), 3)}
+    assert client.sized_ranges("orders") == {ORDERS: (range(50), 1_000)}
+
+
+def test_a_store_of_before_tells_no_bytes(serving, client):
+    serving.respond = lambda _: encode(messages.RangesResponse(((b"t", b"A", 2, 5),), more=False))
+    assert client.sized_ranges() == {Partition("t", "A"): (range(2, 5), None)}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sizes"),
+    [
+        ([(b"t", b"A", 0, 1)], (1, 2)),
+        ([(b"t", b"A", 0, 1), (b"t", b"B", 0, 1)], (1,)),
+        ([(b"t", b"A", 0, 1)] * 2, (1, 2)),
+    ],
+)
+def test_bytes_of_other_partitions_are_no_answer(serving, client, ranges, sizes):
+    answer = messages.RangesResponse(tuple(ranges), more=False, sizes=sizes)
+    serving.respond = lambda _: encode(answer)
+    with pytest.raises(QueryError, match="sizes of other partitions"):
+        client.sized_ranges()
+
+
 def test_digests(serving, client):
     serving.log.append([raw_batch(ORDERS, 0, [1, 2]), raw_batch(ORDERS, 2, [3])])
     whole = client.digest(ORDERS, 1, 3, exact=False)

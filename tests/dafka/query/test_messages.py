@@ -32,7 +32,7 @@ moments = st.tuples(st.text(max_size=OPENING_CHARACTERS_MAX), sequences)
 questions = st.one_of(
     st.builds(messages.TopicsRequest, st.none() | names),
     st.builds(messages.PartitionsRequest, st.none() | names, st.none() | places),
-    st.builds(messages.RangesRequest, st.none() | names, st.none() | places),
+    st.builds(messages.RangesRequest, st.none() | names, st.none() | places, st.booleans()),
     st.builds(messages.ChangesRequest, st.none() | moments, st.none() | names),
     st.builds(messages.FindRequest, names, names, sequences),
     st.builds(messages.ReadRequest, names, names, sequences, counts, counts),
@@ -76,6 +76,7 @@ answers = st.one_of(
         messages.RangesResponse,
         st.lists(st.tuples(names, names, sequences, sequences), max_size=4).map(tuple),
         st.booleans(),
+        st.lists(sequences, max_size=4).map(tuple),
     ),
     st.builds(
         messages.ChangesResponse,

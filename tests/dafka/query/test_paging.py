@@ -10,4 +10,4 @@ def test_what_fits_is_one_page():
 
 def test_what_does_not_fit_comes_with_the_next_page():
     items = ["x" * 20] * 5
-    assert page(items, len, 100) == (items[:2], True)
+    assert page(items, len, 110) == (items[:2], True)
