@@ -7,7 +7,9 @@ between them and people, a command line or a package that users import, does so 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ EXTRAS = {
         *("starlette", "uvicorn"),
     ),
     "spark": ("numpy", "pyarrow", "pyspark"),
+    "traces": ("opentelemetry",),
 }
 """The modules that each brings, as they are imported."""
 
@@ -38,9 +41,9 @@ class MissingExtraError(ModuleNotFoundError):
         extras: Those that bring it.
     """
 
-    def __init__(self, name: str, extras: tuple[str, ...]) -> None:
+    def __init__(self, name: str, extras: tuple[str, ...], complaint: str | None = None) -> None:
         ways = " or ".join(f"pip install '{DISTRIBUTION}[{extra}]'" for extra in extras)
-        super().__init__(f"{name} is not installed: {ways}", name=name)
+        super().__init__(complaint or f"{name} is not installed: {ways}", name=name)
         self.extras = extras
 
 
@@ -72,10 +75,10 @@ def _inside(name: str, module: str) -> bool:
 
 @contextmanager
 def told_of_extras() -> Iterator[None]:
-    """Have whoever lacks an extra told so.
+    """Have whoever lacks an extra told so, or what an extra needs of the system.
 
     Raises:
-        MissingExtraError: A module is not there that an extra brings.
+        MissingExtraError: A module is not there that an extra brings, or cannot be loaded.
     """
     try:
         yield
@@ -86,3 +89,17 @@ def told_of_extras() -> Iterator[None]:
         if not extras:
             raise
         raise MissingExtraError(error.name or "", extras) from error
+    except ImportError as error:
+        name = _unloadable(error)
+        if name is None:
+            raise
+        complaint = f"{name} cannot be loaded: {error}: install what has it on this system"
+        raise MissingExtraError(name, extras_of(name), complaint) from error
+
+
+def _unloadable(error: ImportError) -> str | None:
+    """The package of an extra whose compiled module lacks something, as slim systems do."""
+    path = error.path or ""
+    if not path.endswith(tuple(EXTENSION_SUFFIXES)):
+        return None
+    return next((part for part in reversed(PurePath(path).parts) if extras_of(part)), None)

@@ -32,10 +32,11 @@ from dafka.cli.record_format import LETTERS, record_format
 from dafka.cli.records import to_json
 from dafka.cli.times import moment_ms
 from dafka.cluster import Cluster
-from dafka.errors import MisuseError, UnreachableError
+from dafka.errors import MisuseError
 from dafka.groups.reset import to_earliest, to_latest, to_time
 from dafka.model import Partition, Record
 from dafka.node.consumer import Consumer
+from dafka.node.search import UNHEARD_S
 from dafka.process.clock import wall_ms
 from dafka.process.logs import set_up_logs
 from dafka.process.signals import interrupt_when_told
@@ -43,8 +44,8 @@ from dafka.wire.dialect import DEFAULT_DIALECT
 from topology.output import print_json
 from topology.terminal import say
 
-KNOWN_S = 2.5
-"""By then it is known of a tower whether it answers: one that does not is missed after two."""
+KNOWN_S = UNHEARD_S + 0.5
+"""By then it is known of a tower whether it answers."""
 
 Format = Annotated[
     str | None,
@@ -170,12 +171,7 @@ def consume(
     how = _Printing(
         _printing(json_lines, format_), known_key, max_records, timeout, connect_timeout
     )
-    way: ClusterArguments = {
-        "host": host,
-        "advertise": advertise,
-        "insecure": insecure,
-        "wire": wire,
-    }
+    way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
     cluster = entered(tower, store, access=access, key=key, **way)
     try:
         if until is not None or last is not None:
@@ -187,7 +183,7 @@ def consume(
         with Consumer(
             cluster, topics, start=start, positions=places, isolation=isolation, group=group
         ) as consumer:
-            _print_records(consumer, cluster, how)
+            _print_records(consumer, how)
     except KeyboardInterrupt:
         return
 
@@ -264,7 +260,7 @@ def _value_line(record: Record) -> bytes:
     return (record.value or b"") + b"\n"
 
 
-def _print_records(consumer: Consumer, cluster: Cluster, how: _Printing) -> None:
+def _print_records(consumer: Consumer, how: _Printing) -> None:
     """Print what comes until there is enough of it, or no more.
 
     Raises:
@@ -287,8 +283,6 @@ def _print_records(consumer: Consumer, cluster: Cluster, how: _Printing) -> None
             continue  # whether nothing is there, or nobody to bring it, is not known yet
         if awaited and (ends or now - began >= how.connect_s):
             awaited = False
-            if consumer.towers_away == {*cluster.towers}:
-                places = " and at ".join(cluster.towers)
-                raise UnreachableError(f"nothing answers of the tower at {places}")
+            consumer.search.check_towers()
         if ends:
             break

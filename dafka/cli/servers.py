@@ -215,12 +215,7 @@ def serve(
     keep_freed_memory()
     collect_rarely()
     health = observed(metrics, web)
-    way: ClusterArguments = {
-        "host": host,
-        "advertise": advertise,
-        "insecure": insecure,
-        "wire": wire,
-    }
+    way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
     cluster = entered(tower, access=access, key=key, **way)
     with Store(
         data,

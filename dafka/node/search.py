@@ -103,6 +103,16 @@ class Search:
             text = self._complaint(f"for {passed_s:.0f} s, it is tried on{end}")
             warnings.warn(text, ConnectionWarning, stacklevel=callers_level())
 
+    def check_towers(self) -> None:
+        """Say that no tower is heard, if so: other nodes may be long in coming.
+
+        Raises:
+            UnreachableError: No tower of the cluster is heard.
+        """
+        if self._unheard():
+            passed_s = self._seconds() - self._began_s
+            raise UnreachableError(self._complaint(f"within {passed_s:.0f} s"))
+
     def state(self, *, closed: bool, failed: bool) -> str:
         """In what state whoever uses it is, in a word or two."""
         if failed or closed:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.process.clock import wall_ms
+from topology.extras import MissingExtraError, told_of_extras
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,15 +49,13 @@ def tracer_of(environment: Mapping[str, str] = os.environ) -> Tracer | None:
 def _provider() -> TracerProvider:
     """One for all links of a process; what is left goes out when that ends."""
     try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-    except ImportError as error:
-        raise MisuseError(
-            f"{EXPORTER} asks for traces, and {error.name} is not installed: "
-            "pip install 'dafka-distributor[traces]'"
-        ) from error
+        with told_of_extras():
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except MissingExtraError as error:
+        raise MisuseError(f"{EXPORTER} asks for traces, and {error}") from error
     named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "dafka-distributor"}
     timeout_s = None if "OTEL_EXPORTER_OTLP_TIMEOUT" in os.environ else EXPORT_S
     provider = TracerProvider(resource=Resource.create(named))

@@ -30,14 +30,19 @@ def required(extra):
     return {one.name for one in asked} - {DISTRIBUTION}
 
 
+def brought_by(module):
+    """The distributions that have a part of it."""
+    if module == "google.protobuf":
+        return {"protobuf"}
+    return {canonicalize_name(one) for one in metadata.packages_distributions()[module]}
+
+
 @pytest.mark.parametrize("extra", EXTRAS)
 def test_the_modules_of_an_extra_are_those_of_what_it_requires(extra):
-    providers = metadata.packages_distributions()
-    brought = {
-        "protobuf" if module == "google.protobuf" else canonicalize_name(providers[module][0])
-        for module in EXTRAS[extra]
-    }
-    assert brought == required(extra) - {"googleapis-common-protos"}  # it has no code
+    brought = [brought_by(module) for module in EXTRAS[extra]]
+    wanted = required(extra) - {"googleapis-common-protos"}  # it has no code
+    assert all(wanted & distributions for distributions in brought)
+    assert wanted <= set().union(*brought)
 
 
 def test_what_every_process_needs_is_no_extra():
@@ -68,6 +73,17 @@ def test_who_lacks_one_is_told_what_to_install():
     assert (raised.value.name, raised.value.extras) == ("PIL", ("png",))
 
 
+def test_who_lacks_a_library_of_the_system_is_told_which():
+    path = "/opt/env/lib/python3.11/site-packages/pygraphviz/_graphviz.abi3.so"
+    with pytest.raises(MissingExtraError) as raised, told_of_extras():
+        raise ImportError("libXext.so.6: cannot open it", name="_graphviz", path=path)
+    assert str(raised.value) == (
+        "pygraphviz cannot be loaded: libXext.so.6: cannot open it: "
+        "install what has it on this system"
+    )
+    assert (raised.value.name, raised.value.extras) == ("pygraphviz", ("png",))
+
+
 def test_it_is_told_once():
     with pytest.raises(MissingExtraError) as raised, told_of_extras(), told_of_extras():
         raise ModuleNotFoundError("No module named 'PIL'", name="PIL")
@@ -85,7 +101,15 @@ def test_an_extra_is_there_or_it_is_said_that_it_is_not(extra, monkeypatch):
     assert raised.value.extras == (extra,)
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError("x", name="dafka.x"), ImportError("x")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ModuleNotFoundError("x", name="dafka.x"),
+        ImportError("x"),
+        ImportError("x", name="_x", path="/opt/env/site-packages/lmdb/cpython.abi3.so"),
+        ImportError("cannot import name", name="PIL", path="/site-packages/PIL/__init__.py"),
+    ],
+)
 def test_what_no_extra_brings_is_left_as_it_is(error):
     with pytest.raises(ImportError) as raised, told_of_extras():
         raise error

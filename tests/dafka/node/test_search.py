@@ -111,6 +111,16 @@ def test_after_connect_timeout_waiting_is_an_error_also_without_end():
     assert UnreachableError.retriable
 
 
+def test_who_needs_towers_only_is_told_that_none_is_heard():
+    scene = Scene()
+    scene.search.check_towers()
+    scene.away = frozenset(TOWERS[:1])
+    scene.search.check_towers()
+    scene.away, scene.now_s = frozenset(TOWERS), 103.0
+    with pytest.raises(UnreachableError, match=r"within 3 s: nothing answers of the tower at"):
+        scene.search.check_towers()
+
+
 def test_a_warning_says_when_that_will_be():
     with pytest.warns(ConnectionWarning, match="it is tried on, 30 s in all"):
         Scene(connect_timeout=30).wait(3)
