@@ -52,7 +52,7 @@ def _service(topology: Topology, one: PlacedProcess, ours: list[PlacedProcess], 
         mounts.append(f"{one.name}:{posixpath.dirname(one.data)}")
     tmpfs = ["/tmp"]  # noqa: S108 - in the container
     if one.kind is ProcessKind.DISTRIBUTOR and topology.control is not None:
-        tmpfs.append(topology.control.directory)
+        tmpfs.append(posixpath.dirname(topology.control.directory))
     service: Spec = {
         "image": image,
         # `$` would be a variable's.

@@ -213,18 +213,17 @@ def _moved(topology: Topology) -> Topology:
             )
     for cluster in topology.clusters:
         for store in cluster.stores:
-            if (
-                not PurePosixPath(store.data).is_absolute()
-                or len(PurePosixPath(store.data).parts) < 4
-            ):
+            if not _has_own_directory(store.data):
                 raise DeploymentError(
                     f"data {store.data!r} of {cluster.name}: write a path from the root in a "
                     "directory of its own, as in /var/lib/dafka/store"
                 )
     control = topology.control
-    if control is not None and not PurePosixPath(control.directory).is_absolute():
+    if control is not None and not _has_own_directory(control.directory):
+        # What an engine mounts belongs to root, and processes want a directory that is theirs.
         raise DeploymentError(
-            f"control directory {control.directory!r}: write a path from the root, as in /run/dafka"
+            f"control directory {control.directory!r}: write a path from the root in a directory "
+            "of its own, as in /run/dafka/control"
         )
     clusters = tuple(
         replace(one, security=one.security and replace(one.security, directory=CONFIG))
@@ -233,6 +232,11 @@ def _moved(topology: Topology) -> Topology:
     web = topology.web and replace(topology.web, directory=CONFIG)
     base = control and replace(control, base=CONFIG)
     return replace(topology, clusters=clusters, web=web, control=base)
+
+
+def _has_own_directory(path: str) -> bool:
+    """Whether what a path is in can be a mount: the directories of a system cannot."""
+    return path.startswith("/") and len(PurePosixPath(path).parts) >= 4
 
 
 def _files(topology: Topology) -> Iterable[str]:

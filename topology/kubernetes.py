@@ -228,7 +228,8 @@ def _mounts(one: PlacedProcess, topology: Topology) -> tuple[list[Spec], list[Sp
         mounts.append({"name": name, "mountPath": f"{CONFIG}/{directory}", "readOnly": True})
         volumes.append({"name": name, "secret": secret})
     if one.kind is ProcessKind.DISTRIBUTOR and topology.control is not None:
-        mounts.append({"name": "control", "mountPath": topology.control.directory})
+        mounted = posixpath.dirname(topology.control.directory)
+        mounts.append({"name": "control", "mountPath": mounted})
         sockets = {"medium": "Memory", "sizeLimit": "1Mi"}
         volumes.append({"name": "control", "emptyDir": sockets})
     return mounts, volumes

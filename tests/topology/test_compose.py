@@ -22,7 +22,7 @@ def test_each_host_runs_what_is_its_own():
     assert files["dafka-2.example"]["volumes"] == {"cluster-2-store-1": {}}
     level = services["cluster-2-level-3"]
     assert level["depends_on"] == ["cluster-2-store-1"]
-    assert level["tmpfs"] == ["/tmp", "/run/dafka"]
+    assert level["tmpfs"] == ["/tmp", "/run/dafka"]  # it makes /run/dafka/control there
     assert "depends_on" not in services["cluster-2-tower-1"]
 
 

@@ -92,9 +92,11 @@ def test_what_would_not_be_found_there_is_named(change, told):
         found(replace(FOUR, clusters=(change(first), *rest)))
 
 
-def test_a_control_directory_here_is_none_there():
-    with pytest.raises(DeploymentError, match="control directory 'control': write a path"):
-        found(replace(FOUR, control=ControlSpec(directory="control")))
+@pytest.mark.parametrize("directory", ["control", "/run/dafka", "a/b/c/d"])
+def test_a_control_directory_that_is_none_there_or_would_be_a_mount_is_refused(directory):
+    """What an engine mounts is root's, and a process makes its directory itself."""
+    with pytest.raises(DeploymentError, match=f"control directory '{directory}': write a path"):
+        found(replace(FOUR, control=ControlSpec(directory=directory)))
 
 
 def test_a_port_of_metrics_moves_with_no_other_process():

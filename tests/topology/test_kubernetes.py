@@ -75,6 +75,13 @@ def test_probes_ask_where_metrics_are():
             assert container[probe]["httpGet"]["port"] == "metrics"
 
 
+def test_the_control_directory_is_made_in_what_is_mounted():
+    assert FOUR.control.directory == "/run/dafka/control"
+    (container,) = pod(manifests(FOUR, SETTINGS), "cluster-1-level-3")["containers"]
+    mounts = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounts["control"] == "/run/dafka"
+
+
 def test_only_a_store_has_a_disk():
     files = manifests(FOUR, replace(SETTINGS, storage="7Gi"))
     for name, one in sets(files).items():

@@ -25,7 +25,7 @@ def test_each_host_has_a_unit_for_each_process():
     assert "\nStateDirectory=dafka\nStateDirectoryMode=0700\n" in store
     assert "--key /etc/dafka/keys/cluster.secret" in store
     level = ours["dafka-cluster-3-level-3.service"]
-    assert "\nRuntimeDirectory=dafka\nRuntimeDirectoryMode=0700\n" in level
+    assert "\nRuntimeDirectory=dafka/control\nRuntimeDirectoryMode=0700\n" in level
     assert "StateDirectory" not in level
 
 
@@ -49,7 +49,7 @@ def test_words_reach_the_process_as_they_are():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda one: replace(one, control=ControlSpec(directory="/tmp/x")), "below /run/"),
+        (lambda one: replace(one, control=ControlSpec(directory="/tmp/x/y")), "below /run/"),
         (
             lambda one: replace(
                 one,

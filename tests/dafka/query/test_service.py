@@ -160,8 +160,7 @@ def test_sizes_of_ranges_are_told_if_asked_for(log):
     log.append([], trims={Partition("b", "2"): 6})
     answer = asked(messages.RangesRequest(b"b", None, sizes=True), log)
     kept = log.extents()[Partition("b", "1")].size
-    assert kept > 0
-    assert (answer.ranges[1], answer.sizes) == ((b"b", b"2", 6, 6), (kept, 0))
+    assert answer.sizes == (kept, 0) != (0, 0)
 
 
 def test_changes(log):
