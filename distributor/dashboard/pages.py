@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -19,6 +19,7 @@ from dafka.groups.commit import checked_group
 from dafka.model import Partition
 from distributor.dashboard import catalogue
 from distributor.dashboard.catalogue import Schemas, preview
+from distributor.dashboard.documents import DOCUMENTS, html
 from distributor.dashboard.watcher import Watcher, trace
 from distributor.survey import Copy, furthest, look_up, survey
 from topology.copyflags import format_flags
@@ -26,11 +27,12 @@ from topology.model import ClusterName, branches
 from topology.spread import spread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from distributor.dashboard.documents import WebPage
     from distributor.survey import Holding
     from topology.plan import Plan
 
@@ -108,7 +110,9 @@ class Pages:
                 Route("/api/trace", self.trace),
                 Route("/api/record", self.record),
                 Route("/api/compare", self.compare, methods=["POST"]),
-                Mount("/", StaticFiles(packages=[("distributor.dashboard", "static")], html=True)),
+                Route("/", _document(DOCUMENTS[0])),
+                *(Route(f"/{document.file}", _document(document)) for document in DOCUMENTS),
+                Mount("/", StaticFiles(packages=[("distributor.dashboard", "static")])),
             ],
             middleware=[
                 Middleware(_Headers),
@@ -279,6 +283,11 @@ _OCTETS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 def _event(name: str, data: str) -> str:
     """One server-sent event; JSON has no line break outside of text, and none in it."""
     return f"event: {name}\ndata: {data}\n\n"
+
+
+def _document(document: WebPage) -> Callable[[Request], Response]:
+    text = html(document)
+    return lambda _request: HTMLResponse(text)
 
 
 def _json(value: object) -> Response:
