@@ -135,6 +135,10 @@ class RefusedError(QueryError):
     """A store's query port understood the question and refused it, or did not understand it."""
 
 
+class ShareError(RefusedError):
+    """A store was asked for what others of its cluster keep; those have to be named, too."""
+
+
 class BufferFullError(DafkaError):
     """The producer's buffer stayed full for `max_block_ms`: no store acknowledges.
 

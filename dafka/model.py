@@ -27,6 +27,7 @@ from dafka.errors import MisuseError
 from dafka.limits import TOPIC_BYTES_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from uuid import UUID
 
 
@@ -99,6 +100,92 @@ class PartitionShare(NamedTuple):
 
 WHOLE = PartitionShare()
 """All partitions."""
+
+
+SYSTEM = "_"
+"""How the topics of a cluster itself begin: commits, schemas, ledgers, heartbeats."""
+
+SLOT_BITS = SLOTS.bit_length() - 1
+
+
+class Slots(NamedTuple):
+    """Which slots of the ring a store keeps.
+
+    Attributes:
+        bits: A 1 for each, that of slot 0 the lowest.
+    """
+
+    bits: int = (1 << SLOTS) - 1
+
+    @classmethod
+    def of(cls, ranges: Iterable[range]) -> Slots:
+        """The slots in some ranges of consecutive ones."""
+        bits = 0
+        for one in ranges:
+            bits |= (1 << one.stop) - (1 << one.start)
+        return cls(bits)
+
+    def __bool__(self) -> bool:
+        return bool(self.bits)
+
+    def has(self, slot: int) -> bool:
+        """Whether a slot is one of them."""
+        return bool(self.bits >> slot & 1)
+
+    def keeps(self, topic: str, address: str) -> bool:
+        """Whether a partition lies in them; what a cluster says of itself lies in all."""
+        return self == ALL_SLOTS or topic.startswith(SYSTEM) or self.has(slot_of(address))
+
+    def without(self, other: Slots) -> Slots:
+        """Those that are not among others."""
+        return Slots(self.bits & ~other.bits)
+
+    def shared(self, other: Slots) -> Slots:
+        """Those that both have."""
+        return Slots(self.bits & other.bits)
+
+    def joined(self, other: Slots) -> Slots:
+        """Those that either has."""
+        return Slots(self.bits | other.bits)
+
+    def ranges(self) -> list[range]:
+        """The same as ranges, ascending and with slots between them that are none of these."""
+        found: list[range] = []
+        left, start = self.bits, 0
+        while left:
+            gap = (left & -left).bit_length() - 1
+            left >>= gap
+            length = (~left & (left + 1)).bit_length() - 1
+            found.append(range(start + gap, start + gap + length))
+            left >>= length
+            start += gap + length
+        return found
+
+    def prefixes(self) -> list[str]:
+        """The fewest beginnings of slots, written in binary, that exactly these begin with."""
+        found: list[str] = []
+        for one in self.ranges():
+            start = one.start
+            while start < one.stop:
+                size = start & -start or SLOTS
+                while start + size > one.stop:
+                    size >>= 1
+                free = size.bit_length() - 1
+                found.append(slot_key(start)[: SLOT_BITS - free])
+                start += size
+        return found
+
+    def __str__(self) -> str:
+        return ",".join(f"{one.start}-{one.stop - 1}" for one in self.ranges())
+
+
+ALL_SLOTS = Slots()
+"""What a store keeps that was told nothing else."""
+
+
+def slot_key(slot: int) -> str:
+    """A slot as it stands in subscriptions: in binary, all its digits."""
+    return f"{slot:0{SLOT_BITS}b}"
 
 
 def address_in(drawn: str, number: int, ranges: int) -> str:

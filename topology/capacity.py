@@ -190,14 +190,14 @@ def _sizes(
         ProcessSize(
             cluster=cluster.name,
             process=f"store-{number}",
-            records_per_s=stored,
-            in_bytes_per_s=stored * each,
+            records_per_s=stored * store.share,
+            in_bytes_per_s=stored * store.share * each,
             out_bytes_per_s=0.0,
-            cores=stored * each * STORE_NS / 1e9,
-            memory_bytes=PROCESS_BYTES + BUFFER_BYTES + known,
-            disk_bytes=round(stored * each * DISK_SHARE * load.keep_s),
+            cores=stored * store.share * each * STORE_NS / 1e9,
+            memory_bytes=PROCESS_BYTES + BUFFER_BYTES + round(known * store.share),
+            disk_bytes=round(stored * store.share * each * DISK_SHARE * load.keep_s),
         )
-        for number, _ in enumerate(cluster.stores, 1)
+        for number, store in enumerate(cluster.stores, 1)
     ]
     for one in plan.distributors:
         if one.cluster == cluster.name:
@@ -230,10 +230,11 @@ def _copying(
     )
 
 
-def _listeners(plan: Plan, load: Workload, name: ClusterName) -> int:
+def _listeners(plan: Plan, load: Workload, name: ClusterName) -> float:
     """To how many each publisher of a cluster sends: its stores, links and consumers."""
     links = sum(1 for link in plan.links if link.source == name)
-    return len(plan.topology.cluster(name).stores) + links + load.consumers
+    stores = sum(store.share for store in plan.topology.cluster(name).stores)
+    return stores + links + load.consumers
 
 
 def _sum(name: ClusterName, sizes: list[ProcessSize]) -> ClusterSize:
@@ -256,7 +257,7 @@ def _warnings(sizes: list[ProcessSize]) -> list[str]:
             continue
         need = f"{one.cluster} {one.process} needs {one.cores:.1f} cores, and one process uses one"
         if one.process.startswith("store"):
-            cure = "publish less on all clusters together, or larger batches"
+            cure = "let stores share slots, or publish less on all clusters together"
         else:
             shares = -int(-one.cores // CORES_MAX)
             cure = f"let replicas run it in shares, `links: {{shares: {shares}}}`"

@@ -16,6 +16,7 @@ from topology.copyflags import LEVEL_MAX
 from topology.errors import Problem, below, short
 from topology.formats import IDENTITY
 from topology.model import (
+    WHOLE_RING,
     Branch,
     ClusterName,
     ClusterSpec,
@@ -38,6 +39,7 @@ from topology.model import (
     Web,
 )
 from topology.naming_rules import read_fields, read_format
+from topology.slots import read_slots
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +52,8 @@ KEYS = {
         *("heartbeat_ms", "offsets", "web"),
     ),
     "cluster": (
-        *("name", "id", "host", "advertise", "towers", "stores", "targets", "security"),
-        *("insecure", "wire", "classic", "registry", "subject_format", "gateways"),
+        *("name", "id", "host", "advertise", "towers", "stores", "copies", "targets"),
+        *("security", "insecure", "wire", "classic", "registry", "subject_format", "gateways"),
         *("receive_only", "controllers", "replicas"),
     ),
     "controller": ("metrics", "listen"),
@@ -62,7 +64,7 @@ KEYS = {
     "group": ("pattern", "margin_ms"),
     "security": ("access", "cluster_key", "key"),
     "web": ("access", "token"),
-    "store": ("query", "data", "durability"),
+    "store": ("query", "data", "durability", "slots"),
     "branch": ("level", "children"),
     "levels": ("epoch", "retired"),
     "topics": ("include", "exclude"),
@@ -89,7 +91,7 @@ OPTIONAL = {
     *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
-    *("users", "controllers", "replicas", "listen", "hold_age_s", "hold_bytes"),
+    *("users", "controllers", "replicas", "listen", "hold_age_s", "hold_bytes", "copies", "slots"),
     *KEYS["levels"],
     *KEYS["links"],
     *KEYS["offsets"],
@@ -108,6 +110,7 @@ T = TypeVar("T")
 FORMAT_VERSION = 1
 
 _RATE_MAX = 10**12
+_COPIES_MAX = 16
 _SHARES = (1, 64)
 _WAIT_MS = (1_000, 86_400_000)
 """A second to a day: below, a pause of the machine is taken for a death."""
@@ -189,6 +192,7 @@ class _Decoder:
             else None,
             towers=self.some(fields.get("towers"), f"{path}.towers", self.tower),
             stores=self.some(fields.get("stores"), f"{path}.stores", self.store),
+            copies=self.integer(fields.get("copies", 1), f"{path}.copies", 1, _COPIES_MAX),
             targets=self.targets(fields.get("targets", {}), f"{path}.targets"),
             security=self.security(fields["security"], f"{path}.security")
             if "security" in fields
@@ -277,8 +281,18 @@ class _Decoder:
             fields.get("durability", _DURABILITIES[0]), f"{path}.durability", _DURABILITIES
         )
         return StoreSpec(
-            query=query, data=data if isinstance(data, str) else "", durability=durability
+            query=query,
+            data=data if isinstance(data, str) else "",
+            durability=durability,
+            slots=self.slots(fields["slots"], f"{path}.slots") if "slots" in fields else WHOLE_RING,
         )
+
+    def slots(self, value: object, path: str) -> tuple[range, ...]:
+        try:
+            return read_slots(value if isinstance(value, str) else short(value))
+        except ValueError as error:
+            self.complain(path, str(error), 'for instance "0-2047", in quotes')
+            return ()
 
     def targets(self, values: object, path: str) -> dict[int, tuple[ClusterName, ...]]:
         if not isinstance(values, dict):

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NewType
 
 from topology.formats import IDENTITY
+from topology.slots import SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -27,6 +28,10 @@ KAFKA_TOPICS = "__topics"
 _TRAVELLING = HEARTBEATS, KAFKA_TOPICS
 
 
+WHOLE_RING = (range(SLOTS),)
+"""The slots of a store that keeps all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSpec:
     """One store of a cluster.
@@ -35,11 +40,18 @@ class StoreSpec:
         query: Endpoint of its query port.
         data: Its directory, relative to where the process is started.
         durability: What its ACK survives: `fsync` a power cut, `os` the process's death.
+        slots: Which of the ring it keeps; what a cluster says of itself every store keeps.
     """
 
     query: str
     data: str
     durability: str = "fsync"
+    slots: tuple[range, ...] = WHOLE_RING
+
+    @property
+    def share(self) -> float:
+        """Which part of the ring that is, from 0 to 1."""
+        return sum(map(len, self.slots)) / SLOTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +143,7 @@ class ClusterSpec:
         advertise: The host where others reach them, if it is another.
         towers: Their endpoints; each tower publishes on the next port.
         stores: At least one.
+        copies: How many stores keep each slot, at least.
         targets: Per level, the clusters to copy to, the preferred one first.
         security: Its keys; without them only this machine can come in, unless it is insecure.
         insecure: Anybody who reaches it may come in: something else keeps strangers out.
@@ -152,6 +165,7 @@ class ClusterSpec:
     advertise: str | None = None
     towers: tuple[str, ...] = ()
     stores: tuple[StoreSpec, ...] = ()
+    copies: int = 1
     targets: Mapping[int, tuple[ClusterName, ...]] = field(default_factory=dict)
     security: Security | None = None
     insecure: bool = False
@@ -166,6 +180,11 @@ class ClusterSpec:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "targets", MappingProxyType(dict(self.targets)))
+
+    @property
+    def shared_out(self) -> bool:
+        """Whether a store keeps some slots only."""
+        return any(store.slots != WHOLE_RING for store in self.stores)
 
     @property
     def controlled(self) -> bool:

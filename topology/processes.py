@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from topology.model import HEARTBEATS, RetentionSpec
+from topology.model import HEARTBEATS, WHOLE_RING, RetentionSpec
+from topology.slots import shown_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -156,6 +157,8 @@ def _stores(topology: Topology, directory: PurePath) -> list[_Draft]:
         for number, store in enumerate(cluster.stores, 1):
             command = ["dafka", "store", "--data", store.data, "--query", store.query]
             command += [*_place(cluster), "--durability", store.durability]
+            if store.slots != WHOLE_RING:
+                command += ["--slots", shown_slots(store.slots)]
             if len(topology.clusters) > 1:
                 command += ["--number", str(cluster.id)]
             for rule in topology.retention:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from topology.model import Branch, Topology, Tree
 from topology.plan import plan
+from topology.slots import shown_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +26,10 @@ def _text_lines(topology: Topology, tree: Tree, first: str, rest: str) -> Iterat
         note = "  ·  only receives" if cluster.receive_only else ""
         if cluster.controlled:
             note += f"  ·  replicas {', '.join(one.listen for one in cluster.replicas)}"
+        if cluster.shared_out:
+            parts = Counter(shown_slots(store.slots) for store in cluster.stores)
+            shown = (f"{part} on {stores}" for part, stores in parts.items())
+            note += f"  ·  slots {', '.join(shown)}"
         yield f"{first}{cluster.name}  ·  id {cluster.id}  ·  tower {cluster.towers[0]}{note}"
         return
     yield f"{first}level {tree.level}"

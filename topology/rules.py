@@ -23,6 +23,7 @@ from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
 from topology.replica_rules import replica_places, replica_problems
+from topology.store_rules import store_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,6 +53,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_gateways(topology),
         *naming_problems(topology),
         *replica_problems(topology),
+        *store_problems(topology),
     ]
 
 

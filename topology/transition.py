@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topology.model import Branch, branches, leaves, restricted
+from topology.slots import shown_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.model import ClusterName, Topology, Tree
+    from topology.model import ClusterName, ClusterSpec, Topology, Tree
 
 Clade = frozenset["ClusterName"]
 """The clusters below a branch: its name, which it keeps when its level changes."""
@@ -89,6 +90,21 @@ def _disks(old: Topology, new: Topology) -> Iterator[Refusal]:
             message = f"cluster {name!r} would keep none of its stores' directories"
             hint = "add the new store first, and take the old one out when it has everything"
             yield Refusal("disk", message, hint)
+        yield from _slots(old.cluster(name), new.cluster(name))
+
+
+def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
+    """Who keeps what cannot change yet: a disk is of the slots that it was made for."""
+    before = {store.data: store.slots for store in old.stores}
+    after = {store.data: store.slots for store in new.stores}
+    for data in sorted(before.keys() | after.keys()):
+        was, would_be = before.get(data), after.get(data)
+        if was == would_be or not (old.shared_out or new.shared_out):
+            continue
+        told = [f"slots {shown_slots(one)}" if one else "nothing" for one in (was, would_be)]
+        message = f"the store at {data!r} keeps {told[0]} of cluster {new.name!r}, not {told[1]}"
+        hint = "slots cannot be moved while records flow yet: make a new cluster, or leave them"
+        yield Refusal("slots", message, hint)
 
 
 def _epoch(old: Topology, new: Topology) -> Iterator[Refusal]:

@@ -37,6 +37,7 @@ from dafka.errors import MisuseError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as POSITIONS
+from dafka.model import ALL_SLOTS, Slots
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process.logs import LineFormat, set_up_logs
@@ -49,6 +50,7 @@ from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.lmdb_log import Durability
 from dafka.storage.retention import HoldBounds, Retention
 from dafka.wire.dialect import DEFAULT_DIALECT
+from topology.slots import read_slots
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +172,29 @@ Number = Annotated[
 ]
 
 
+KeptSlots = Annotated[
+    str,
+    typer.Option(
+        metavar="FIRST-LAST,…",
+        help="Which of the slots 0-4095 to keep, where stores share them; all if not given.",
+    ),
+]
+
+
+def slots_of(text: str) -> Slots:
+    """Read slots as `--slots` takes them; all where nothing is said.
+
+    Raises:
+        MisuseError: They are none.
+    """
+    if not text:
+        return ALL_SLOTS
+    try:
+        return Slots.of(read_slots(text))
+    except ValueError as error:
+        raise MisuseError(f"--slots cannot be used: {error}") from None
+
+
 @store.callback()
 def serve(
     context: typer.Context,
@@ -192,6 +217,7 @@ def serve(
     ] = False,
     forget_after: ForgetAfter = FORGET_AFTER_MS // 1_000,
     number: Number = ALONE,
+    slots: KeptSlots = "",
     access: Access = None,
     key: Key = None,
     insecure: Insecure = False,
@@ -226,6 +252,7 @@ def serve(
         deletable=allow_delete,
         forget_after_ms=forget_after * 1_000,
         number=number,
+        slots=slots_of(slots),
     ) as running:
         log.info("store is up", extra={"address": running.address, "query": query})
         health.watch(running)

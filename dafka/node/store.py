@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from dafka.cluster import Cluster, cluster_of
-from dafka.errors import StorageError, WireError
+from dafka.errors import MisuseError, StorageError, WireError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
@@ -20,7 +20,7 @@ from dafka.groups.link_sync import LinkSync
 from dafka.groups.runs import STAGED, STAGED_KEPT_MS
 from dafka.groups.writers import Writers
 from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition, Slots
 from dafka.node.loop import Node
 from dafka.node.pending_reads import PendingReads
 from dafka.node.store_retention import StoreRetention
@@ -39,11 +39,13 @@ from dafka.protocol.events import (
     Recalled,
     TurnEnded,
 )
+from dafka.protocol.foreign import Shape
 from dafka.protocol.store import StoreMachine
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
 from dafka.storage.clocks import ALONE, SeenClocks
 from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
 from dafka.storage.holds import Holds
+from dafka.storage.kept_slots import keep_slots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
 from dafka.storage.retention import Retainer, Retention
@@ -55,7 +57,7 @@ from dafka.transport.request import QueryServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
-    from typing import Never, Self
+    from typing import Never, Self, Unpack
 
     from dafka.model import Batch
     from dafka.node.turn import Role
@@ -120,13 +122,11 @@ class Store:
         query: Endpoint of the query port, `tcp://host:port`.
         durability: What an ACK promises to survive.
         retention: What need not be kept; the first rule that matches a topic counts.
-        deletable: Whether topics may be deleted over the query port.
-        forget_after_ms: How long a partition has to be empty before it is forgotten.
-        number: The cluster's among those whose records come here; `ALONE` where there are none.
+        settings: See `StoreSettings`.
 
     Raises:
-        StorageError: The directory cannot be used.
-        MisuseError: An endpoint cannot be used.
+        StorageError: The directory cannot be used, or is of a store of other slots.
+        MisuseError: An endpoint cannot be used, or slots cannot be told in this cluster.
     """
 
     def __init__(
@@ -137,16 +137,21 @@ class Store:
         query: str,
         durability: Durability = Durability.FSYNC,
         retention: Sequence[Retention] = (),
-        deletable: bool = False,
-        forget_after_ms: int = FORGET_AFTER_MS,
-        number: int = ALONE,
+        **settings: Unpack[StoreOptions],
     ) -> None:
-        cluster = cluster_of(cluster)
+        cluster, told = cluster_of(cluster), StoreSettings(**settings)
+        slots = told.slots
+        if slots != ALL_SLOTS and cluster.shape() is not Shape.BATCHES:
+            raise MisuseError(
+                f"a store cannot keep slots {slots} only where records are published one by one "
+                "(wire: libdafka, classic): let it keep all"
+            )
         credentials = cluster.credentials
         checked_infrastructure(query, credentials, insecure=cluster.insecure)
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
             opened.callback(record_log.close)
+            keep_slots(record_log, slots)
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
@@ -161,9 +166,7 @@ class Store:
             server,
             retainer,
             access,
-            settings=StoreSettings(
-                deletable=deletable, forget_after_ms=forget_after_ms, number=number
-            ),
+            settings=told,
             takes=mesh.takes,
         )
         role: Role[None, Never] = self._role
@@ -199,6 +202,15 @@ def _drop(reason: Reason) -> None:
     metrics.count_dropped("store", reason)
 
 
+class StoreOptions(TypedDict, total=False):
+    """Those of `StoreSettings` that a store's owner gives."""
+
+    deletable: bool
+    forget_after_ms: int
+    number: int
+    slots: Slots
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
     """What a store can be told.
@@ -208,12 +220,14 @@ class StoreSettings:
         forget_after_ms: How long a partition has to be empty before it is forgotten.
         number: The cluster's among those whose records come here; `ALONE` where there are none.
         bounds: Of an answer.
+        slots: Which of the ring it keeps.
     """
 
     deletable: bool = False
     forget_after_ms: int = FORGET_AFTER_MS
     number: int = ALONE
     bounds: AnswerBounds = ANSWER_BOUNDS
+    slots: Slots = ALL_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +300,10 @@ class StoreRole:
         self._told_of: set[Partition] = set()
         """Partitions with holes that the log has."""
         self.machine = StoreMachine(
-            record_log.identity, record_log.heads(), remembers=record_log.forgotten > 0
+            record_log.identity,
+            record_log.heads(),
+            remembers=record_log.forgotten > 0,
+            slots=settings.slots,
         )
         self._observe()
 
@@ -517,6 +534,7 @@ class StoreRole:
                 writers=self._writers,
                 bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
+                slots=self._settings.slots,
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )

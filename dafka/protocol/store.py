@@ -20,7 +20,7 @@ from dafka.limits import (
     SINGLE_ANSWER_BYTES_MAX,
     PeerBounds,
 )
-from dafka.model import Batch, Partition
+from dafka.model import ALL_SLOTS, SYSTEM, Batch, Partition, Slots
 from dafka.protocol import forgotten
 from dafka.protocol.duplicate_producer import Disputes
 from dafka.protocol.effects import (
@@ -75,6 +75,17 @@ stores start together one may be found a while after somebody who is none."""
 DISK_REST_MS = 1_000
 """What a disk has refused is not asked for again sooner."""
 
+_LIVE = messages.Records, messages.RecordMessage
+_OF_PARTITION = (
+    *_LIVE,
+    messages.DirectRecords,
+    messages.DirectRecord,
+    messages.Head,
+    messages.DirectHead,
+    messages.LogStart,
+    messages.Fetch,
+)
+
 
 class StoreMachine:
     """One store.
@@ -84,6 +95,7 @@ class StoreMachine:
         heads: What its log holds: the last sequence of every partition.
         bounds: Of what peers name.
         remembers: Whether the log has forgotten others, and knows where they ended.
+        slots: Which of the ring it keeps. Of others it takes nothing and says nothing.
     """
 
     def __init__(
@@ -93,8 +105,10 @@ class StoreMachine:
         bounds: PeerBounds = PEER_BOUNDS,
         *,
         remembers: bool = False,
+        slots: Slots = ALL_SLOTS,
     ) -> None:
         self._address = address
+        self._slots = slots
         self._remembers = remembers
         self._inflow = Inflow(address, bounds, SETTLING_MS)
         self._durable = TopicHeads(heads)
@@ -173,9 +187,13 @@ class StoreMachine:
 
     def _receive(self, received: tuple[Message, ...], now_ms: int) -> list[Effect]:
         """Take in what is of partitions that are known; the log is asked about all others."""
-        if not self._remembers:
-            return [one for message in received for one in self._understand(message, now_ms)]
         effects: list[Effect] = []
+        if self._slots != ALL_SLOTS:
+            kept = tuple(filter(self._keeps, received))
+            dropped = [one for one in received if isinstance(one, _LIVE) and one not in kept]
+            received, effects = kept, [Dropped("not for this store") for _ in dropped]
+        if not self._remembers:
+            return effects + [one for each in received for one in self._understand(each, now_ms)]
         unknown: list[OfPartition] = []
         for message in received:
             told = forgotten.of_partition(message, self._address)
@@ -184,6 +202,12 @@ class StoreMachine:
             else:
                 unknown.append(told)
         return [*effects, Recall(tuple(unknown))] if unknown else effects
+
+    def _keeps(self, message: Message) -> bool:
+        """Whether it is of a partition that is kept here, or of none."""
+        if not isinstance(message, _OF_PARTITION):
+            return True
+        return self._slots.keeps(message.topic, message.address)
 
     def _remembered(self, event: Recalled, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -510,13 +534,8 @@ class StoreMachine:
         return effects
 
     def _greet(self) -> list[Effect]:
-        everything = (
-            MessageId.RECORDS,
-            MessageId.RECORD,
-            MessageId.HEAD,
-            MessageId.FETCH,
-            MessageId.GET_HEADS,
-        )
+        # Single records, where anybody publishes such, have no slots to listen for, nor have HEADs.
+        everything = (MessageId.RECORD, MessageId.HEAD, MessageId.FETCH, MessageId.GET_HEADS)
         own = (
             MessageId.DIRECT_RECORDS,
             MessageId.DIRECT_RECORD,
@@ -526,4 +545,8 @@ class StoreMachine:
         )
         effects: list[Effect] = [Listen(message_id, "") for message_id in everything]
         effects += [Listen(message_id, self._address) for message_id in own]
+        if self._slots == ALL_SLOTS:
+            return [Listen(MessageId.RECORDS, ""), *effects]
+        effects.append(Listen(MessageId.RECORDS, SYSTEM))
+        effects += [Listen(MessageId.SLOT_RECORDS, one) for one in self._slots.prefixes()]
         return effects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from dafka.errors import CommitError, QueryError, RefusedError, WireError
+from dafka.errors import CommitError, QueryError, RefusedError, ShareError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.link_sync import LinkStanding
 from dafka.limits import (
@@ -76,13 +76,15 @@ class StoreClient:
         self._client = connect(endpoint, credentials)
         self.timeout_ms = timeout_ms
         """For the questions that come."""
+        self.part = False
+        """Whether lists may be of the slots that the store keeps, and of no others."""
 
     def topics(self) -> list[str]:
         """Return the topics of which the store has records."""
         found: list[str] = []
         after: bytes | None = None
         while True:
-            page = self._ask(messages.TopicsRequest(after), messages.TopicsResponse)
+            page = self._ask(messages.TopicsRequest(after, self.part), messages.TopicsResponse)
             found += map(text, page.topics)
             if not page.more:
                 return found
@@ -94,7 +96,8 @@ class StoreClient:
         found: list[Partition] = []
         after: messages.Place | None = None
         while True:
-            page = self._ask(messages.PartitionsRequest(name, after), messages.PartitionsResponse)
+            question = messages.PartitionsRequest(name, after, self.part)
+            page = self._ask(question, messages.PartitionsResponse)
             found += (Partition(text(topic), text(address)) for topic, address in page.partitions)
             if not page.more:
                 return found
@@ -129,7 +132,7 @@ class StoreClient:
         after: messages.Place | None = None
         told = 0
         while True:
-            question = messages.RangesRequest(name, after, sizes)
+            question = messages.RangesRequest(name, after, sizes, self.part)
             page = self._ask(question, messages.RangesResponse)
             yield page
             if not page.more:
@@ -146,6 +149,8 @@ class StoreClient:
         partitions = list(partitions)
         try:
             return self._named(partitions)
+        except ShareError:
+            raise
         except RefusedError:  # it is of before that question, and forgets nothing
             there = self.ranges()
             return {partition: there[partition] for partition in partitions if partition in there}
@@ -176,7 +181,8 @@ class StoreClient:
         found: dict[Partition, range | None] = {}
         rows = 0
         while True:
-            page = self._ask(messages.ChangesRequest(since, name), messages.ChangesResponse)
+            question = messages.ChangesRequest(since, name, self.part)
+            page = self._ask(question, messages.ChangesResponse)
             if page.unknown:
                 return None
             found |= _ranges(page.ranges)
@@ -461,9 +467,8 @@ class StoreClient:
         except WireError as error:
             raise self._error(f"answered with a {error.reason} this version cannot read") from error
         if isinstance(answer, messages.ErrorResponse):
-            raise RefusedError(
-                f"store at {self.endpoint} refused: {answer.reason} ({answer.detail})"
-            )
+            refused = ShareError if answer.reason == messages.SHARE else RefusedError
+            raise refused(f"store at {self.endpoint} refused: {answer.reason} ({answer.detail})")
         if not isinstance(answer, expected):
             raise self._error(f"answered with {type(answer).__name__}")
         return answer

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.process.clock import CLOCK
-from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+from dafka.query.client import ANSWER_TIMEOUT_MS
+from dafka.query.cluster_store import ClusterStore, Keeper
 from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
     from dafka.cluster import Cluster
     from dafka.process.clock import Clock
+    from dafka.query.client import StoreClient
     from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
@@ -79,7 +82,7 @@ class ClusterClient:
         self._cluster = cluster
         self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
         self._connect = connect
-        self._clients: dict[str, StoreClient] = {}
+        self._clients: dict[str, ClusterStore] = {}
         self._order = cluster.stores
         self._clock = clock
         self._connect_ms = self._timeout_ms
@@ -95,16 +98,32 @@ class ClusterClient:
         now_ms = self._clock.now_ms()
         return tuple(endpoint for endpoint, until_ms in self._silent.items() if now_ms < until_ms)
 
-    def store(self, endpoint: str = "") -> StoreClient:
+    def store(self, endpoint: str = "") -> ClusterStore:
         """Return one of the stores, by its query port; the cluster's first without it."""
         endpoint = endpoint or self._cluster.stores[0]
         client = self._clients.get(endpoint)
         if client is None:
-            client = StoreClient(
-                endpoint, self._timeout_ms, self._cluster.credentials, self._connect
+            client = ClusterStore(
+                endpoint,
+                self._timeout_ms,
+                self._cluster.credentials,
+                self._connect,
+                others=partial(self._others, endpoint),
             )
             self._clients[endpoint] = client
         return client
+
+    def _others(self, endpoint: str) -> Iterator[Keeper]:
+        """The stores behind one in the ring of all, who does not answer last; all that say."""
+        place = self._cluster.stores.index(endpoint)
+        others = self._cluster.stores[place + 1 :] + self._cluster.stores[:place]
+        silent = self.silent
+        for other in sorted(others, key=silent.__contains__):
+            store = self.store(other)
+            try:
+                yield Keeper(store.kept, store)
+            except QueryError:
+                continue  # what it keeps others may keep as well; if not, that is said
 
     def prefer(self, endpoint: str) -> None:
         """Ask this one of the stores first."""

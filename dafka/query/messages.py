@@ -5,6 +5,9 @@ names of topics and producers are bytes here: the wire format allows any, Messag
 
 Lists that may be long come in pages. A page with `more` is continued by asking again with `after`
 set to its last element.
+
+A store that keeps some slots only refuses (`SHARE`) what is asked of others, and lists of all that
+there is where `part` does not say that whoever asks puts parts together.
 """
 
 from __future__ import annotations
@@ -25,12 +28,16 @@ from dafka.limits import (
     QUERY_BYTES_MAX,
     READ_SPANS_MAX,
 )
+from dafka.model import SLOTS
 from dafka.records.digest import DIGEST_BYTES
 
 if TYPE_CHECKING:
     from dafka.reasons import Reason
 
 VERSION = 1
+
+SHARE = "share"
+"""The reason of an `ErrorResponse` where other stores keep what is asked for."""
 
 T = TypeVar("T")
 
@@ -45,6 +52,8 @@ Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence]
 """A moment in the history of a store's log; see `dafka.storage.log.Mark`."""
 
+Slot = Annotated[int, Meta(ge=0, le=SLOTS)]
+
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
 
@@ -52,6 +61,7 @@ class TopicsRequest(Struct, frozen=True, array_like=True, tag="topics"):
     """Which topics are there, in order?"""
 
     after: Name | None = None
+    part: bool = False
 
 
 class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
@@ -59,6 +69,7 @@ class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
 
     topic: Name | None = None
     after: Place | None = None
+    part: bool = False
 
 
 class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
@@ -73,6 +84,7 @@ class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
     topic: Name | None = None
     after: Place | None = None
     sizes: bool = False
+    part: bool = False
 
 
 class NamedRangesRequest(Struct, frozen=True, array_like=True, tag="named"):
@@ -94,6 +106,7 @@ class ChangesRequest(Struct, frozen=True, array_like=True, tag="changes"):
 
     since: Moment | None = None
     topic: Name | None = None
+    part: bool = False
 
 
 class ReadRequest(Struct, frozen=True, array_like=True, tag="read"):
@@ -482,12 +495,15 @@ class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
         partitions: How many it holds.
         records: How many were ever appended.
         new: Whether its disk is, and may lack what the one before had.
+        slots: The ranges of the ring that it keeps, as first slot and the one behind the last; none
+            stands for all.
     """
 
     identity: str
     partitions: int
     records: int
     new: bool = False
+    slots: Annotated[tuple[tuple[Slot, Slot], ...], Meta(max_length=SLOTS)] = ()
 
 
 class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):

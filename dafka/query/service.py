@@ -17,7 +17,7 @@ from dafka.groups.commit_table import commits_of, groups_of
 from dafka.groups.link_sync import LinkSync
 from dafka.groups.writers import Writers
 from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
-from dafka.model import Partition, PartitionShare
+from dafka.model import ALL_SLOTS, SYSTEM, Partition, PartitionShare, Slots
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
@@ -149,6 +149,7 @@ def answer(
     writers: Writers | None = None,
     bounds: AnswerBounds = ANSWER_BOUNDS,
     holes: Holes | None = None,
+    slots: Slots = ALL_SLOTS,
     now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
@@ -165,6 +166,7 @@ def answer(
         writers: Who writes what here, if this store remembers that.
         bounds: Of the answer, and of the work for it.
         holes: What the store waits for in vain, if it can be asked.
+        slots: Which of the ring the store keeps.
         now_ms: The time, by a clock that does not jump.
     """
     try:
@@ -187,7 +189,7 @@ def answer(
         if isinstance(asked, _READS) and not bounds.read_bytes:
             dropped("not read")
             return encode(_NOT_READ)
-        return encode(_answer(asked, log, bounds))
+        return encode(_of_share(asked, log, bounds, slots))
     except WireError as error:
         dropped(error.reason)
         return encode(messages.ErrorResponse(error.reason, f"this store speaks version {VERSION}"))
@@ -200,6 +202,37 @@ _READS = messages.ReadRequest | messages.ReadsRequest
 _NOT_READ = messages.ErrorResponse("not read", "take the answers that are on their way first")
 
 _NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to allow that")
+
+
+def _of_share(
+    question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, slots: Slots
+) -> Answer:
+    if slots != ALL_SLOTS and not _is_kept(question, slots):
+        return messages.ErrorResponse(messages.SHARE, f"it keeps slots {slots}")
+    return _answer(question, log, bounds, slots)
+
+
+def _is_kept(question: RecordQuestion, slots: Slots) -> bool:
+    """Whether a store of these slots knows all that is asked, or who asks wants a part."""
+    match question:
+        case messages.TopicsRequest():
+            return question.part
+        case messages.PartitionsRequest() | messages.RangesRequest() | messages.ChangesRequest():
+            return question.part or (question.topic or b"").startswith(SYSTEM.encode())
+        case messages.ReadsRequest() | messages.DigestsRequest():
+            return all(_keeps(slots, topic, address) for topic, address, _, _ in question.spans)
+        case messages.NamedRangesRequest():
+            return all(_keeps(slots, topic, address) for topic, address in question.places)
+        case messages.ReadRequest() | messages.FindRequest() | messages.DigestRequest():
+            return _keeps(slots, question.topic, question.address)
+        case messages.HealthRequest() | messages.CatchUpRequest():
+            return True
+        case _:
+            assert_never(question)
+
+
+def _keeps(slots: Slots, topic: bytes, address: bytes) -> bool:
+    return slots.keeps(text(topic), text(address))
 
 
 class Holes(Protocol):
@@ -305,7 +338,7 @@ def _mirrored(
     return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}
 
 
-def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> Answer:
+def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, slots: Slots) -> Answer:
     match question:
         case messages.TopicsRequest():
             return _topics(question, log, bounds)
@@ -324,17 +357,20 @@ def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds) -> A
         case messages.DigestsRequest():
             return _digests(question, log, bounds)
         case messages.HealthRequest() | messages.CatchUpRequest():
-            return _health(question, log)
+            return _health(question, log, slots)
         case _:
             assert_never(question)
 
 
 def _health(
-    question: messages.HealthRequest | messages.CatchUpRequest, log: RecordLog
+    question: messages.HealthRequest | messages.CatchUpRequest, log: RecordLog, slots: Slots
 ) -> messages.HealthResponse:
     if isinstance(question, messages.CatchUpRequest):
         catch_up(log)
-    return messages.HealthResponse(log.identity, len(log.extents()), log.records, is_new(log))
+    told = [] if slots == ALL_SLOTS else [(one.start, one.stop) for one in slots.ranges()]
+    return messages.HealthResponse(
+        log.identity, len(log.extents()), log.records, is_new(log), tuple(told)
+    )
 
 
 def _topics(

@@ -7,7 +7,7 @@
 | I3 lost-write | an acknowledged value that nobody read, though a later one was read |
 | I4 unseen | an acknowledged value that, in the end, a reader or a store does not have |
 | I5 aborted-read | the value of a refused send was read |
-| I6 phantom | a value was read that nobody sent, or by somebody who did not ask for its topic |
+| I6 phantom | a value was read that nobody sent, or by who did not ask for its topic or slot |
 | I7 skip | a consumer was given a record behind a hole |
 | I8 nonmonotonic-poll | a consumer was given again what it had |
 | I9 nonmonotonic-send | a later send of one producer got a lower sequence |
@@ -35,9 +35,10 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import combinations, repeat
 from typing import TYPE_CHECKING
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition, Slots
 from dafka.testing.history import (
     Acknowledged,
     Began,
@@ -185,6 +186,8 @@ class _Reader:
     topics: tuple[str, ...] | None
     """None for a store: it has all."""
     earliest: bool
+    slots: Slots = ALL_SLOTS
+    """What of the ring a store keeps."""
     stored: bool = False
     """Whether it is given what is stored only."""
     began_ms: int = 0
@@ -201,6 +204,8 @@ class _Reader:
         return self.expected.get(partition, self.starts.get(partition, 0))
 
     def owed(self, partition: Partition, sequence: int) -> bool:
+        if not self.slots.keeps(*partition):
+            return False
         if self.topics is not None and partition.topic not in self.topics:
             return False
         if any(sequence in gap for gap in self.gaps.get(partition, ())):
@@ -257,7 +262,11 @@ class _Judge:
                 self.refused.update(self.sent[event.op].values)
             case Settled():
                 self.settled = True
-                self.stores = {node: _Reader(None, earliest=True) for node in event.stores}
+                kept = map(Slots, event.slots) if event.slots else repeat(ALL_SLOTS)
+                self.stores = {
+                    node: _Reader(None, earliest=True, slots=slots)
+                    for node, slots in zip(event.stores, kept, strict=False)
+                }
             case Began() | Ended() | Positioned() | Polled():
                 self.take_consumer(event)
             case ReadBack():
@@ -363,6 +372,9 @@ class _Judge:
             lowest = self.lowest_kept.get(partition, expected)
             self.lowest_kept[partition] = min(expected, lowest)
         expected = self.behind_gap(event.node, partition, expected)
+        if not reader.slots.keeps(*partition):
+            where = _place(partition, event.sequence)
+            self.add(Name.PHANTOM, f"{event.node} holds {where}, of a slot that it does not keep")
         if event.sequence != expected:
             where = _place(partition, event.sequence)
             self.add(Name.GAP, f"{event.node} holds {where} where {expected} belongs")
@@ -537,9 +549,10 @@ class _Judge:
     def judge_replicas(
         self, stores: Sequence[tuple[str, _Reader]], taken: dict[Partition, int]
     ) -> None:
-        for name, reader in stores[1:]:
-            first_name, first = stores[0]
+        for (first_name, first), (name, reader) in combinations(stores, 2):
             for partition in sorted({*first.expected, *reader.expected}):
+                if not all(one.slots.keeps(*partition) for one in (first, reader)):
+                    continue
                 ends = [
                     self.behind_gap(one, partition, store.end(partition))
                     for one, store in ((first_name, first), (name, reader))

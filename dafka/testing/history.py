@@ -163,10 +163,17 @@ class SkippedOver:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """The run is over: all was healed and had its time; these stores are read from here on."""
+    """The run is over: all was healed and had its time; these stores are read from here on.
+
+    Attributes:
+        at_ms: When.
+        stores: Their names.
+        slots: The bits of what each keeps; none where each keeps all.
+    """
 
     at_ms: int
     stores: tuple[str, ...]
+    slots: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +286,7 @@ def _decoded(line: str, number: int) -> Event:
         kind = _KINDS[row.pop("event")]
         if "partition" in row:
             row["partition"] = Partition(*row["partition"])
-        for name in ("topics", "stores"):
+        for name in ("topics", "stores", "slots"):
             if name in row:
                 row[name] = tuple(row[name])
         if "values" in row:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
 from dafka.errors import StorageError
-from dafka.model import Partition, replace
+from dafka.model import ALL_SLOTS, Partition, Slots, replace
 from dafka.node.consumer_role import ConsumerRole
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole, StoreSettings
@@ -219,6 +219,7 @@ class SimStore(SimNode[None, Never]):
         forget_after_ms: How long a partition has to be empty before it is forgotten.
         retention: What need not be kept.
         number: The cluster's among those whose records come here; `ALONE` where there are none.
+        slots: Which of the ring it keeps.
     """
 
     def __init__(
@@ -231,12 +232,14 @@ class SimStore(SimNode[None, Never]):
         forget_after_ms: int = FORGET_AFTER_MS,
         retention: Sequence[Retention] = (),
         number: int = ALONE,
+        slots: Slots = ALL_SLOTS,
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
+        self.slots = slots
         self.server = SimQueryServer(self)
         self._settings = StoreSettings(
-            forget_after_ms=forget_after_ms, number=number, bounds=bounds
+            forget_after_ms=forget_after_ms, number=number, bounds=bounds, slots=slots
         )
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
@@ -271,7 +274,7 @@ class SimStore(SimNode[None, Never]):
 
     def hold(self, question: bytes) -> bytes:
         """Answer who says what clusters have of what is here."""
-        return answer(question, self._view, hold_words=self._holds)
+        return answer(question, self._view, hold_words=self._holds, slots=self.slots)
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
@@ -421,7 +424,8 @@ class SimConsumer(SimNode[None, Never]):
 def read_stores(world: World, stores: Iterable[SimStore]) -> None:
     """End the world's history: what every store holds."""
     stores = list(stores)
-    world.history.record(Settled(world.now_ms, tuple(store.name for store in stores)))
+    names, slots = zip(*((store.name, store.slots.bits) for store in stores), strict=True)
+    world.history.record(Settled(world.now_ms, names, slots))
     for store in stores:
         for partition in store.log.extents():
             for batch in kept(store.log, partition):

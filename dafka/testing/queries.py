@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from dafka.model import Slots
     from dafka.storage.log import RecordLog
     from dafka.testing.world import SimNode, World
     from dafka.transport.sockets import Pollable
@@ -78,6 +79,10 @@ class QueriedStore(Protocol):
     def log(self) -> RecordLog:
         """What is on its disk."""
 
+    @property
+    def slots(self) -> Slots:
+        """Which of the ring it keeps."""
+
 
 class SimQueryClient:
     """The port `QueryClientPort`: a store's answer at once, or none.
@@ -102,7 +107,7 @@ class SimQueryClient:
         """
         if not self._store.awake or self._lost():
             raise QueryError("no answer")
-        return answer(question, self._store.log)
+        return answer(question, self._store.log, slots=self._store.slots)
 
     def close(self) -> None:
         """Nothing is held outside this object."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots
 from dafka.node.loop import NodeFailedError
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.idle import IDLE_AFTER_MS
@@ -51,6 +51,12 @@ NEW_DISK_MS = 300
 
 LMDB_EVERY = 16
 """Of so many seeds one has a store on a real log."""
+
+SHARING_EVERY = 7
+"""Of so many seeds one has stores that share the slots."""
+
+SHARES = tuple(Slots.of([one]) for one in (range(2_048), range(2_048, SLOTS)) for _ in range(2))
+"""What each of these keeps."""
 
 SMALL_BYTES = 1_000
 """The buffer of consumers in some runs: a few batches."""
@@ -114,6 +120,7 @@ class Traits:
         lasting: Whether it goes on for some time, and then one more producer comes.
         forgetting: Whether retention takes all topics, stores forget what it has emptied, and
             consumers what stands still.
+        sharing: Whether there are four stores, of which two and two share the slots.
         losing: Whether one of the stores loses its disk, again and again. What producers wait for
             two stores for, the other has then.
     """
@@ -127,10 +134,13 @@ class Traits:
     lasting: bool = False
     forgetting: bool = False
     losing: bool = False
+    sharing: bool = False
 
 
 class ScenarioCluster:
-    """Two producers, one with a spool, two stores, three consumers, one of what is stored only.
+    """Two producers, one with a spool, two stores of each slot, three consumers.
+
+    One of these is given what is stored only.
 
     Args:
         seed: Everything random comes from it.
@@ -165,8 +175,9 @@ class ScenarioCluster:
                 MemoryLog(f"S{number}"),
                 retention=[kept],
                 forget_after_ms=forget_after_ms,
+                slots=slots,
             )
-            for number in range(2)
+            for number, slots in enumerate(SHARES if traits.sharing else (ALL_SLOTS,) * 2)
         ]
         if directory is not None:
             log = MemoryLog("S1")
@@ -364,7 +375,10 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
-    with TemporaryDirectory() if seed % LMDB_EVERY == 1 else nullcontext() as directory:
+    sharing = seed % SHARING_EVERY == SHARING_EVERY - 1
+    traits = replace(traits, sharing=sharing)
+    real = seed % LMDB_EVERY == 1 and not sharing
+    with TemporaryDirectory() if real else nullcontext() as directory:
         cluster = ScenarioCluster(
             seed, faults, traits, None if directory is None else Path(directory)
         )
@@ -388,7 +402,8 @@ def _outcome(
         anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)
     anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
-    if seed % HESITATING_EVERY == 1 and not traits.eager and not anomalies:
+    hesitating = seed % HESITATING_EVERY == 1 and not traits.eager and not traits.sharing
+    if hesitating and not anomalies:
         anomalies += cluster.hesitates()
     if isinstance(cluster.stores[1], LmdbStore):
         cluster.stores[1].crash()

@@ -39,6 +39,7 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     st.builds(messages.RecordMessage, topics, addresses, sequences, contents, st.booleans()),
     st.builds(messages.DirectRecord, addresses, topics, addresses, sequences, contents),
     st.builds(messages.Records, topics, addresses, batch_sequences, counts, contents),
+    st.builds(messages.SlotRecords, topics, addresses, batch_sequences, counts, contents),
     st.builds(
         messages.DirectRecords,
         addresses,

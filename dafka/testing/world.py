@@ -26,6 +26,7 @@ from dafka.transport.access import ANYBODY, Sender, taken
 from dafka.wire import rfc46
 from dafka.wire.bundles import BUNDLED
 from dafka.wire.messages import DirectRecord, RecordMessage
+from dafka.wire.slots import SlotListeners
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -272,6 +273,7 @@ class SimMeshPort:
         self._arrive = partial(node.arrive, side)
         self._wall_ms = node.clock.wall_ms
         self._singles = Singles(Shape.BATCHES)
+        self._slots = SlotListeners()
         self._leave = node.leave
         self._published = node.published
         mesh.join(self)
@@ -285,6 +287,8 @@ class SimMeshPort:
         """Take an event in, unless the node has crashed since it was sent."""
         if self not in self._mesh:
             return
+        if isinstance(event, PeerListened):
+            self._slots.listened(event.id, event.key)
         if not isinstance(event, Received) or not isinstance(event.message, _SINGLE):
             self._arrive(event)
             return
@@ -294,7 +298,8 @@ class SimMeshPort:
 
     def publish(self, message: Message) -> None:
         """Send a message, not before the node has done what it did before."""
-        self._leave(partial(self._send, message))
+        for one in self._slots.beside((message,)):
+            self._leave(partial(self._send, one))
 
     def flush(self) -> None:
         """Nothing waits here."""

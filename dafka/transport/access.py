@@ -9,9 +9,10 @@ held by its towers and stores, may do everything.
 | subscribe to RECORD, RECORDS, HEAD of a prefix | read, for every topic that has the prefix |
 | subscribe to what is sent to a requester | to be it: its address begins with the fingerprint |
 | FETCH, GET-HEADS, CONSUMER-HELLO, questions at the query port | read |
-| RECORD, RECORDS, HEAD and a producer's answers under its key's addresses | write |
+| RECORD, RECORDS, SLOT-RECORDS, HEAD and a producer's answers, all of its key's addresses | write |
 | the same under any address, and LOG-START | mirror |
 | commits of a group, and to be its member | write of `__consumer_offsets`, and the group |
+| subscribe to SLOT-RECORDS | the cluster's key |
 | ACK, STORE-HELLO, DIRECT-HEAD of a store, FETCH that counts as a store's | the cluster's key |
 """
 
@@ -165,6 +166,8 @@ def may_subscribe(rights: Rights, key: str, message_id: MessageId, subject: str)
             | MessageId.LOG_START
         ):
             return subject.startswith(fingerprint(key))
+        case MessageId.SLOT_RECORDS:
+            return False  # a slot has records of all topics
         case _:
             return True
 

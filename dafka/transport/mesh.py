@@ -50,6 +50,7 @@ from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, 
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import DEFAULT_DIALECT, Company, DialectWatch, dialect
 from dafka.wire.messages import DirectRecords, MessageId
+from dafka.wire.slots import SlotListeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,7 +122,7 @@ class Mesh:
         self._unread, self._listening = Unread(self._publisher), Listening()
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
-        self._names = HostNames()
+        self._slots, self._names = SlotListeners(), HostNames()
         self._watch = _watch_of(cluster)
         """Until it is known that somebody can read what this node sends."""
         self._company = Company.ALIKE if self._watch is None else Company.UNKNOWN
@@ -189,7 +190,7 @@ class Mesh:
             self._watch.hold(message)
             return None
         try:
-            for part in self._singles.outbound(message):
+            for part in self._slots.beside(self._singles.outbound(message)):
                 frames = self._bundles.add(part)
                 if frames is None:
                     continue
@@ -379,6 +380,7 @@ class Mesh:
                 self._singles.listened(*subscription)
                 self._bundles.listened(*subscription)
                 self._listening.listened(*subscription)
+                self._slots.listened(*subscription)
                 if self.foreign and subscription[0] is MessageId.HEAD:
                     # A C consumer asks at its first HEAD once and never again. We may not be
                     # connected to it yet, so it has to wait for the interval.

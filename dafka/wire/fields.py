@@ -17,6 +17,7 @@ from dafka.limits import (
     HELLO_TOPICS_MAX,
     TOPIC_BYTES_MAX,
 )
+from dafka.model import slot_key, slot_of
 from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.primitives import Reader, longstr, number_4, number_8, octets_of, string
@@ -37,6 +38,9 @@ _STORED = b"S"
 def parts(message: Message) -> tuple[str, bytes, bytes | None]:
     """Key, fields and content of a message; the content is None where there is no such frame."""
     match message:
+        case messages.SlotRecords():
+            key = slot_key(slot_of(message.address))
+            return key, _place(message) + number_4(message.count), message.content
         case messages.Records():
             return message.topic, _place(message) + number_4(message.count), message.content
         case messages.DirectRecords():
@@ -126,6 +130,7 @@ WITH_CONTENT = frozenset(
         MessageId.DIRECT_RECORD,
         MessageId.RECORDS,
         MessageId.DIRECT_RECORDS,
+        MessageId.SLOT_RECORDS,
     )
 )
 """Messages that have a content frame."""
@@ -152,6 +157,9 @@ def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) 
         raise WireError("sequence")
     if message_id is MessageId.RECORDS:
         return messages.Records(_same(topic, key), address, sequence, count, content)
+    if message_id is MessageId.SLOT_RECORDS:
+        _same(slot_key(slot_of(address)), key)
+        return messages.SlotRecords(topic, address, sequence, count, content)
     return messages.DirectRecords(named(key), topic, address, sequence, count, content)
 
 
@@ -296,7 +304,7 @@ def _read_ack(partition_address: str, reader: Reader) -> messages.Ack:
     return messages.Ack(topic, partition_address, store, sequence, read_run_trailer(reader))
 
 
-def _same(topic: str, key: str) -> str:
-    if topic != key:
+def _same(named: str, key: str) -> str:
+    if named != key:
         raise WireError("topic frame")
-    return topic
+    return named

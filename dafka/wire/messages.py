@@ -27,6 +27,7 @@ class MessageId(Enum):
     CONSUMER_HELLO = b"W"
     STORE_HELLO = b"L"
     LOG_START = b"T"
+    SLOT_RECORDS = b"S"
 
 
 class RecordMessage(Value, frozen=True):
@@ -70,6 +71,16 @@ class Records(Value, frozen=True):
     count: int
     content: bytes
     bare: bool = False
+
+
+class SlotRecords(Records, frozen=True):
+    """Extension: the same, for stores that keep some slots only. Listened to by slot.
+
+    The key is the slot of the address in binary, so that a store subscribes to its ranges by few
+    prefixes. Published beside RECORDS, and only where somebody has subscribed to that slot.
+    """
+
+    id: ClassVar[MessageId] = MessageId.SLOT_RECORDS
 
 
 class DirectRecords(Value, frozen=True):
@@ -203,6 +214,7 @@ Message = (
     RecordMessage
     | DirectRecord
     | Records
+    | SlotRecords
     | DirectRecords
     | Fetch
     | Ack

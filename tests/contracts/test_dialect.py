@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
+from dafka.model import slot_key, slot_of
 from dafka.testing.strategies import addresses, wire_messages
 from dafka.wire import messages
 from dafka.wire.dialect import dialect
@@ -30,6 +31,8 @@ def test_a_message_begins_with_what_its_receivers_subscribe_to(wire, message):
 
 def message_key(message):
     match message:
+        case messages.SlotRecords():
+            return slot_key(slot_of(message.address))
         case messages.RecordMessage() | messages.Records() | messages.Head() | messages.GetHeads():
             return message.topic
         case messages.Fetch() | messages.Ack():

@@ -27,7 +27,12 @@ from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId
 
 P = Partition("flights", "PP")
-EXTENSIONS = {MessageId.RECORDS, MessageId.DIRECT_RECORDS, MessageId.LOG_START}
+EXTENSIONS = {
+    MessageId.RECORDS,
+    MessageId.DIRECT_RECORDS,
+    MessageId.LOG_START,
+    MessageId.SLOT_RECORDS,
+}
 
 
 def producer() -> ProducerMachine:

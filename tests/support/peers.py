@@ -77,6 +77,7 @@ class Peers:
         told = self.sequence()
         return self.pick(
             messages.Records(topic, address, sequence, count, content),
+            messages.SlotRecords(topic, address, sequence, count, content),
             messages.DirectRecords(OURS, topic, address, sequence, count, content),
             messages.RecordMessage(topic, address, sequence, content),
             messages.DirectRecord(OURS, topic, address, sequence, content),

@@ -13,7 +13,7 @@ from dafka.query.cluster_client import IMPATIENT_MS, SILENT_MS, ClusterClient
 class FakeStore:
     """What it is asked for is what it was given, or an error."""
 
-    def __init__(self, endpoint, timeout_ms, credentials, connect):
+    def __init__(self, endpoint, timeout_ms, credentials, connect, *, others):
         self.endpoint = endpoint
         self.timeout_ms = timeout_ms
         self.asked = 0
@@ -32,7 +32,7 @@ class FakeStore:
 @pytest.fixture
 def ask(monkeypatch):
     """A function that makes a client of stores with these names."""
-    monkeypatch.setattr(cluster_client, "StoreClient", FakeStore)
+    monkeypatch.setattr(cluster_client, "ClusterStore", FakeStore)
     return lambda *stores, **more: ClusterClient(Cluster(stores=stores), **more)
 
 

@@ -1,0 +1,251 @@
+"""One store of a cluster that answers for all of it, also where stores share the slots.
+
+Whoever asks stores asks one, several or all of them, and takes each for a copy of the cluster.
+Where a store keeps some slots only, it refuses what is of others, and lists. Then what it does not
+keep is asked of stores that do, and lists are put together of what each keeps: here, for all.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from dafka.errors import QueryError, ShareError
+from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
+from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots
+from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+from dafka.transport.request import QueryClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from dafka.model import Batch
+    from dafka.query import messages
+    from dafka.storage.log import Mark
+    from dafka.transport.keys import Credentials
+    from dafka.transport.request import ConnectClient
+
+T = TypeVar("T")
+
+
+class Keeper(NamedTuple):
+    """A store and what it keeps."""
+
+    slots: Slots
+    store: StoreClient
+
+    def keeps(self, partition: Partition) -> bool:
+        """Whether a partition is among it."""
+        return self.slots.keeps(*partition)
+
+
+class ClusterStore(StoreClient):
+    """One store, and for what it does not keep those that do.
+
+    What is asked of a store itself, such as its health, groups and holes, is asked of this one.
+
+    Args:
+        endpoint: See `StoreClient`, as for the next three.
+        timeout_ms: For each question to each store.
+        credentials: Whose to use.
+        connect: Makes the connection.
+        others: Yields the other stores of the cluster and what they keep, as far as they answer.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        timeout_ms: int = ANSWER_TIMEOUT_MS,
+        credentials: Credentials | None = None,
+        connect: ConnectClient = QueryClient,
+        *,
+        others: Callable[[], Iterable[Keeper]] = tuple,
+    ) -> None:
+        super().__init__(endpoint, timeout_ms, credentials, connect)
+        self._others = others
+        self._kept: Slots | None = None
+        """What it keeps, once it was asked."""
+
+    @property
+    def kept(self) -> Slots:
+        """What it keeps.
+
+        Raises:
+            QueryError: It does not answer.
+        """
+        if self._kept is None:
+            told = self.health().slots
+            found = Slots.of(range(*one) for one in told) if told else ALL_SLOTS
+            self._kept, self.part = found, found != ALL_SLOTS
+        return self._kept
+
+    def topics(self) -> list[str]:
+        """See `StoreClient`."""
+        return sorted({topic for _, found in self._parts(StoreClient.topics) for topic in found})
+
+    def partitions(self, topic: str | None = None) -> list[Partition]:
+        """See `StoreClient`."""
+        parts = self._parts(lambda store: StoreClient.partitions(store, topic), topic)
+        return sorted({one for keeper, found in parts for one in found if keeper.keeps(one)})
+
+    def ranges(self, topic: str | None = None) -> dict[Partition, range]:
+        """See `StoreClient`."""
+        parts = self._parts(lambda store: StoreClient.ranges(store, topic), topic)
+        merged: dict[Partition, range] = {}
+        for keeper, found in parts:
+            for one, kept in found.items():
+                if keeper.keeps(one):
+                    merged.setdefault(one, kept)  # what all keep is as the first says
+        return merged
+
+    def changes(
+        self, since: Mark | None, topic: str | None = None
+    ) -> tuple[dict[Partition, range | None], Mark] | None:
+        """See `StoreClient`; of several stores together None: each counts what changes there."""
+        try:
+            return None if self.part and not _is_system(topic) else super().changes(since, topic)
+        except ShareError:
+            return None
+
+    def ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
+        """See `StoreClient`."""
+        return self._each(partitions, StoreClient.ranges_of)
+
+    def find(self, partition: Partition, timestamp_ms: int) -> int | None:
+        """See `StoreClient`."""
+        return self._of(partition, lambda store: StoreClient.find(store, partition, timestamp_ms))
+
+    def digest(
+        self, partition: Partition, start: int, end: int, *, exact: bool
+    ) -> messages.DigestResponse:
+        """See `StoreClient`."""
+        return self._of(
+            partition, lambda store: StoreClient.digest(store, partition, start, end, exact=exact)
+        )
+
+    def digests(self, spans: Mapping[Partition, range]) -> dict[Partition, tuple[int, int, bytes]]:
+        """See `StoreClient`."""
+        return self._each(
+            spans,
+            lambda store, asked: StoreClient.digests(store, {one: spans[one] for one in asked}),
+        )
+
+    def read(
+        self,
+        partition: Partition,
+        sequence: int,
+        count_max: int = BATCH_RECORDS_MAX,
+        bytes_max: int = READ_BYTES_MAX,
+    ) -> list[Batch]:
+        """See `StoreClient`."""
+        return self._of(
+            partition,
+            lambda store: StoreClient.read(store, partition, sequence, count_max, bytes_max),
+        )
+
+    def read_each(
+        self, spans: Mapping[Partition, range], bytes_max: int, all_bytes_max: float = inf
+    ) -> dict[Partition, list[Batch]]:
+        """See `StoreClient`."""
+        left = all_bytes_max
+
+        def ask(store: StoreClient, asked: list[Partition]) -> dict[Partition, list[Batch]]:
+            nonlocal left
+            wanted = {one: spans[one] for one in asked}
+            found = StoreClient.read_each(store, wanted, bytes_max, left)
+            left -= sum(len(batch.content) for batches in found.values() for batch in batches)
+            return found
+
+        return self._each(spans, ask)
+
+    def _of(self, partition: Partition, ask: Callable[[StoreClient], T]) -> T:
+        """What the first that keeps a partition answers of it."""
+        (answer,) = self._each((partition,), lambda store, _: {partition: ask(store)}).values()
+        return answer
+
+    def _each(
+        self,
+        partitions: Iterable[Partition],
+        ask: Callable[[StoreClient, list[Partition]], dict[Partition, T]],
+    ) -> dict[Partition, T]:
+        """Ask of each partition the first that keeps it and answers."""
+        wanted = list(partitions)
+        if not self.part:
+            try:
+                return ask(self, wanted)
+            except ShareError:
+                self.part = True
+        found: dict[Partition, T] = {}
+        failure: QueryError | None = None
+        for keeper in self._keepers():
+            kept = [partition for partition in wanted if keeper.keeps(partition)]
+            if not kept:
+                continue
+            try:
+                found |= ask(keeper.store, kept)
+            except QueryError as error:
+                failure = self._passed_over(keeper, error)
+                continue
+            wanted = [partition for partition in wanted if not keeper.keeps(partition)]
+            if not wanted:
+                break
+        if wanted:
+            raise self._lacking(f"partition {wanted[0]}", failure)
+        return found
+
+    def _parts(
+        self, ask: Callable[[StoreClient], T], topic: str | None = None
+    ) -> list[tuple[Keeper, T]]:
+        """What stores answer that keep all slots together, each with those it answers for."""
+        alone = Keeper(ALL_SLOTS, self)
+        if _is_system(topic):
+            return [(alone, ask(self))]
+        if not self.part:
+            try:
+                return [(alone, ask(self))]
+            except ShareError:
+                self.part = True
+        found: list[tuple[Keeper, T]] = []
+        failure: QueryError | None = None
+        left = ALL_SLOTS
+        for keeper in self._keepers():
+            share = keeper.slots.shared(left)
+            if not share:
+                continue
+            try:
+                found.append((Keeper(share, keeper.store), ask(keeper.store)))
+            except QueryError as error:
+                failure = self._passed_over(keeper, error)
+                continue
+            left = left.without(share)
+            if not left:
+                return found
+        raise self._lacking(f"slots {left}", failure)
+
+    def _keepers(self) -> Iterator[Keeper]:
+        """This store, then the others; each has as long for an answer as this one."""
+        yield Keeper(self.kept, self)
+        for keeper in self._others():
+            keeper.store.timeout_ms = self.timeout_ms
+            yield keeper
+
+    def _passed_over(self, keeper: Keeper, error: QueryError) -> QueryError:
+        """Another one may have it; but not for this one, of which it is said whether it answers."""
+        if keeper.store is self:
+            raise error
+        return error
+
+    def _ask(self, question: messages.Question, expected: type[T]) -> T:
+        try:
+            return super()._ask(question, expected)
+        except ShareError:
+            self._kept = None  # it is another store than it was, if it was asked before
+            raise
+
+    def _lacking(self, what: str, failure: QueryError | None) -> QueryError:
+        why = failure or "name stores that keep all slots together"
+        return QueryError(f"store at {self.endpoint} does not keep {what}, nor does another: {why}")
+
+
+def _is_system(topic: str | None) -> bool:
+    return topic is not None and topic.startswith(SYSTEM)
