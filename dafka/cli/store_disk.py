@@ -23,6 +23,7 @@ from dafka.storage.backup import back_up
 from dafka.storage.backup import restore as restore_log
 from dafka.storage.check import CheckReport
 from dafka.storage.check import check as check_log
+from dafka.storage.kept_slots import TABLE as SLOTS_TABLE
 from dafka.storage.lmdb_log import LmdbLog
 from topology.output import print_json
 from topology.terminal import say
@@ -97,7 +98,7 @@ Place = Annotated[
     ),
 ]
 
-KEPT_TABLES = (COMMITS_TABLE, GROUPS_TABLE)
+KEPT_TABLES = (COMMITS_TABLE, GROUPS_TABLE, SLOTS_TABLE)
 """What groups have committed. All else in a store's tables is what that store has said."""
 
 

@@ -76,8 +76,8 @@ class StoreClient:
         self._client = connect(endpoint, credentials)
         self.timeout_ms = timeout_ms
         """For the questions that come."""
-        self.part = False
-        """Whether lists may be of the slots that the store keeps, and of no others."""
+        self.part: messages.SlotRanges = ()
+        """Which slots the store keeps, if lists may be of these alone."""
 
     def topics(self) -> list[str]:
         """Return the topics of which the store has records."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.process.clock import CLOCK
 from dafka.query.client import ANSWER_TIMEOUT_MS
-from dafka.query.cluster_store import ClusterStore, Keeper
+from dafka.query.sharing_store import SharingStore, SlotKeeper
 from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class ClusterClient:
         self._cluster = cluster
         self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
         self._connect = connect
-        self._clients: dict[str, ClusterStore] = {}
+        self._clients: dict[str, SharingStore] = {}
         self._order = cluster.stores
         self._clock = clock
         self._connect_ms = self._timeout_ms
@@ -98,12 +98,12 @@ class ClusterClient:
         now_ms = self._clock.now_ms()
         return tuple(endpoint for endpoint, until_ms in self._silent.items() if now_ms < until_ms)
 
-    def store(self, endpoint: str = "") -> ClusterStore:
+    def store(self, endpoint: str = "") -> SharingStore:
         """Return one of the stores, by its query port; the cluster's first without it."""
         endpoint = endpoint or self._cluster.stores[0]
         client = self._clients.get(endpoint)
         if client is None:
-            client = ClusterStore(
+            client = SharingStore(
                 endpoint,
                 self._timeout_ms,
                 self._cluster.credentials,
@@ -113,7 +113,7 @@ class ClusterClient:
             self._clients[endpoint] = client
         return client
 
-    def _others(self, endpoint: str) -> Iterator[Keeper]:
+    def _others(self, endpoint: str) -> Iterator[SlotKeeper]:
         """The stores behind one in the ring of all, who does not answer last; all that say."""
         place = self._cluster.stores.index(endpoint)
         others = self._cluster.stores[place + 1 :] + self._cluster.stores[:place]
@@ -121,7 +121,7 @@ class ClusterClient:
         for other in sorted(others, key=silent.__contains__):
             store = self.store(other)
             try:
-                yield Keeper(store.kept, store)
+                yield SlotKeeper(store.kept, store)
             except QueryError:
                 continue  # what it keeps others may keep as well; if not, that is said
 

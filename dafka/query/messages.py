@@ -7,7 +7,7 @@ Lists that may be long come in pages. A page with `more` is continued by asking 
 set to its last element.
 
 A store that keeps some slots only refuses (`SHARE`) what is asked of others, and lists of all that
-there is where `part` does not say that whoever asks puts parts together.
+there is where `part` does not say which slots it keeps: then whoever asks puts parts together.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence]
 """A moment in the history of a store's log; see `dafka.storage.log.Mark`."""
 
-Slot = Annotated[int, Meta(ge=0, le=SLOTS)]
+_Slot = Annotated[int, Meta(ge=0, le=SLOTS)]
+SlotRanges = Annotated[tuple[tuple[_Slot, _Slot], ...], Meta(max_length=SLOTS)]
+"""Of the ring, each as its first slot and the one behind its last."""
 
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
@@ -61,7 +63,7 @@ class TopicsRequest(Struct, frozen=True, array_like=True, tag="topics"):
     """Which topics are there, in order?"""
 
     after: Name | None = None
-    part: bool = False
+    part: SlotRanges = ()
 
 
 class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
@@ -69,7 +71,7 @@ class PartitionsRequest(Struct, frozen=True, array_like=True, tag="partitions"):
 
     topic: Name | None = None
     after: Place | None = None
-    part: bool = False
+    part: SlotRanges = ()
 
 
 class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
@@ -84,7 +86,7 @@ class RangesRequest(Struct, frozen=True, array_like=True, tag="ranges"):
     topic: Name | None = None
     after: Place | None = None
     sizes: bool = False
-    part: bool = False
+    part: SlotRanges = ()
 
 
 class NamedRangesRequest(Struct, frozen=True, array_like=True, tag="named"):
@@ -106,7 +108,7 @@ class ChangesRequest(Struct, frozen=True, array_like=True, tag="changes"):
 
     since: Moment | None = None
     topic: Name | None = None
-    part: bool = False
+    part: SlotRanges = ()
 
 
 class ReadRequest(Struct, frozen=True, array_like=True, tag="read"):
@@ -495,15 +497,14 @@ class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
         partitions: How many it holds.
         records: How many were ever appended.
         new: Whether its disk is, and may lack what the one before had.
-        slots: The ranges of the ring that it keeps, as first slot and the one behind the last; none
-            stands for all.
+        slots: What of the ring it keeps; none stands for all.
     """
 
     identity: str
     partitions: int
     records: int
     new: bool = False
-    slots: Annotated[tuple[tuple[Slot, Slot], ...], Meta(max_length=SLOTS)] = ()
+    slots: SlotRanges = ()
 
 
 class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):

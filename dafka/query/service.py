@@ -213,12 +213,13 @@ def _of_share(
 
 
 def _is_kept(question: RecordQuestion, slots: Slots) -> bool:
-    """Whether a store of these slots knows all that is asked, or who asks wants a part."""
+    """Whether a store of these slots knows all that is asked, or who asks knows what it lacks."""
     match question:
         case messages.TopicsRequest():
-            return question.part
+            return question.part == _told(slots)
         case messages.PartitionsRequest() | messages.RangesRequest() | messages.ChangesRequest():
-            return question.part or (question.topic or b"").startswith(SYSTEM.encode())
+            own = (question.topic or b"").startswith(SYSTEM.encode())
+            return own or question.part == _told(slots)
         case messages.ReadsRequest() | messages.DigestsRequest():
             return all(_keeps(slots, topic, address) for topic, address, _, _ in question.spans)
         case messages.NamedRangesRequest():
@@ -229,6 +230,10 @@ def _is_kept(question: RecordQuestion, slots: Slots) -> bool:
             return True
         case _:
             assert_never(question)
+
+
+def _told(slots: Slots) -> messages.SlotRanges:
+    return tuple((one.start, one.stop) for one in slots.ranges())
 
 
 def _keeps(slots: Slots, topic: bytes, address: bytes) -> bool:
@@ -367,10 +372,8 @@ def _health(
 ) -> messages.HealthResponse:
     if isinstance(question, messages.CatchUpRequest):
         catch_up(log)
-    told = [] if slots == ALL_SLOTS else [(one.start, one.stop) for one in slots.ranges()]
-    return messages.HealthResponse(
-        log.identity, len(log.extents()), log.records, is_new(log), tuple(told)
-    )
+    told = () if slots == ALL_SLOTS else _told(slots)
+    return messages.HealthResponse(log.identity, len(log.extents()), log.records, is_new(log), told)
 
 
 def _topics(

@@ -2,7 +2,7 @@
 
 | table | key | value |
 |---|---|---|
-| `disk` | `slots` | the bits of `dafka.model.Slots`, lowest octet first |
+| `slots` | `kept` | the bits of `dafka.model.Slots`, lowest octet first |
 
 A log without the entry keeps all. With fewer slots than before a store would hide what it has
 acknowledged; with more it would say of what it never got that it is not there.
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from dafka.errors import StorageError
 from dafka.model import ALL_SLOTS, SLOTS, Slots
 from dafka.storage.log import TableEntry
-from dafka.storage.new_disk import TABLE
 
 if TYPE_CHECKING:
     from dafka.storage.log import RecordLog
 
-_SLOTS = b"slots"
+TABLE = "slots"
+_KEPT = b"kept"
 
 
 def keep_slots(log: RecordLog, slots: Slots) -> None:
@@ -29,7 +29,7 @@ def keep_slots(log: RecordLog, slots: Slots) -> None:
     Raises:
         StorageError: It was made for others, or the disk refused.
     """
-    found = log.get(TABLE, _SLOTS)
+    found = log.get(TABLE, _KEPT)
     there = ALL_SLOTS if found is None else Slots(int.from_bytes(found, "little"))
     if there == slots:
         return
@@ -40,4 +40,4 @@ def keep_slots(log: RecordLog, slots: Slots) -> None:
             "fill"
         )
     octets = slots.bits.to_bytes(SLOTS // 8, "little")
-    log.append((), entries=[TableEntry(TABLE, _SLOTS, octets)])
+    log.append((), entries=[TableEntry(TABLE, _KEPT, octets)])

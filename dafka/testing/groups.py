@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from dafka.groups.commit import CommitKey
 from dafka.groups.commit_table import commit_of
 from dafka.groups.membership import blocking_of
+from dafka.node.store import StoreSettings
 from dafka.query.service import AnswerBounds
 from dafka.storage.memory import MemoryLog
 from dafka.testing.group_nodes import (
@@ -85,9 +86,8 @@ def run(seed: int) -> GroupsOutcome:
     world = World(seed, faults)
     mesh = SimMesh(world)
     names = [f"S{number}" for number in range(chance.choice((1, 2, 3)))]
-    stores = [
-        GroupStore(world, name, mesh, MemoryLog(name), AnswerBounds(rows=PAGE)) for name in names
-    ]
+    asked = StoreSettings(bounds=AnswerBounds(rows=PAGE))
+    stores = [GroupStore(world, name, mesh, MemoryLog(name), asked) for name in names]
     producers = [SimProducer(world, f"P{number}", mesh, spooled=True) for number in range(4)]
     owners, processed = Owners(), Processed()
     settings = Settings(

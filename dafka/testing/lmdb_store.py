@@ -10,6 +10,7 @@ import errno
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from dafka.node.store import StoreSettings
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import NONE, NOTHING, ChangeOrder
 from dafka.testing.disk import landed
@@ -98,7 +99,7 @@ class LmdbStore(SimStore):
     ) -> None:
         self._directory = directory
         super().__init__(
-            world, name, mesh, log, forget_after_ms=forget_after_ms, retention=retention
+            world, name, mesh, log, StoreSettings(forget_after_ms=forget_after_ms), retention
         )
 
     def opened(self) -> RecordLog:

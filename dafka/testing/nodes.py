@@ -10,18 +10,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, Never, Protocol
 
 from dafka.errors import StorageError
-from dafka.model import ALL_SLOTS, Partition, Slots, replace
+from dafka.model import Partition, replace
 from dafka.node.consumer_role import ConsumerRole
 from dafka.node.producer_role import ProducerRole
-from dafka.node.store import StoreRole, StoreSettings
+from dafka.node.store import STORE_SETTINGS, StoreRole, StoreSettings
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
 from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
-from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
+from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, Run, values_of
-from dafka.storage.clocks import ALONE
-from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.holds import Holds
 from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
@@ -215,11 +213,8 @@ class SimStore(SimNode[None, Never]):
         name: Its name.
         mesh: Its cluster.
         log: What is on its disk: it outlives the process.
-        bounds: Of the answers of its query port.
-        forget_after_ms: How long a partition has to be empty before it is forgotten.
+        settings: See there.
         retention: What need not be kept.
-        number: The cluster's among those whose records come here; `ALONE` where there are none.
-        slots: Which of the ring it keeps.
     """
 
     def __init__(
@@ -228,19 +223,15 @@ class SimStore(SimNode[None, Never]):
         name: str,
         mesh: SimMesh,
         log: MemoryLog,
-        bounds: AnswerBounds = ANSWER_BOUNDS,
-        forget_after_ms: int = FORGET_AFTER_MS,
+        settings: StoreSettings = STORE_SETTINGS,
         retention: Sequence[Retention] = (),
-        number: int = ALONE,
-        slots: Slots = ALL_SLOTS,
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
-        self.slots = slots
+        self.slots = settings.slots
+        """Which of the ring it keeps."""
         self.server = SimQueryServer(self)
-        self._settings = StoreSettings(
-            forget_after_ms=forget_after_ms, number=number, bounds=bounds, slots=slots
-        )
+        self._settings = settings
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view: RecordLog = SimLog(log, self.disk, self.written)

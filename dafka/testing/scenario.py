@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 
 from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots
 from dafka.node.loop import NodeFailedError
+from dafka.node.store import StoreSettings
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.idle import IDLE_AFTER_MS
 from dafka.storage.forgetting import FORGET_AFTER_MS
@@ -173,9 +174,8 @@ class ScenarioCluster:
                 f"S{number}",
                 mesh,
                 MemoryLog(f"S{number}"),
-                retention=[kept],
-                forget_after_ms=forget_after_ms,
-                slots=slots,
+                StoreSettings(forget_after_ms=forget_after_ms, slots=slots),
+                [kept],
             )
             for number, slots in enumerate(SHARES if traits.sharing else (ALL_SLOTS,) * 2)
         ]
@@ -354,7 +354,9 @@ class ScenarioCluster:
         taken_for_one = [
             f"{store.name} is told two records for one place, and says nothing"
             for store in self.stores
-            if self.traits.twins and BARE_TWINS not in store.disputed
+            if self.traits.twins
+            and store.slots.keeps(*BARE_TWINS)
+            and BARE_TWINS not in store.disputed
         ]
         return [Anomaly(Name.NOT_FENCED, text) for text in (*waiting, *taken_for_one)]
 
@@ -375,7 +377,7 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
-    sharing = seed % SHARING_EVERY == SHARING_EVERY - 1
+    sharing = seed % SHARING_EVERY == 4
     traits = replace(traits, sharing=sharing)
     real = seed % LMDB_EVERY == 1 and not sharing
     with TemporaryDirectory() if real else nullcontext() as directory:

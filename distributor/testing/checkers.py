@@ -57,7 +57,11 @@ def all_has_come(world: SimWorld) -> bool:
     for cluster in world.clusters.values():
         for store in cluster.stores:
             held = store.log.ends()
-            lacking = {one: end for one in due if (end := held.get(one, 0)) <= due[one]}
+            lacking = {
+                one: end
+                for one in due
+                if store.slots.keeps(*one) and (end := held.get(one, 0)) <= due[one]
+            }
             if any(taken[one] <= end for one, end in lacking.items()):
                 return False
             if lacking and _may_come(world, cluster, lacking):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import ChainMap
 from dataclasses import dataclass, replace
 
 from dafka.testing.seeds import run_seeds
@@ -42,6 +43,9 @@ STEERED_EVERY = 5
 
 PAIRS_EVERY = 4
 """Of so many seeds one has two stores in every cluster."""
+
+SHARING_EVERY = 7
+"""Of so many seeds one has stores that share the slots, if that trouble lets them."""
 
 OPERATOR_MS = 30_000
 """How long an operator lets things settle by themselves."""
@@ -82,12 +86,13 @@ def run(seed: int) -> TreeOutcome:
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
+    sharing = kind.shares and seed % SHARING_EVERY == 4
     sim = SimWorld(
         plan,
         seed,
         faults,
         chance.randint(1, 2),
-        kind.settings,
+        replace(kind.settings, sharing=sharing),
         stores,
         kind.retention,
         mixed=seed % MIXED_EVERY == 0,
@@ -119,7 +124,7 @@ def run(seed: int) -> TreeOutcome:
     if trouble.flags_tell and not steered:
         problems += flags_tell_the_way(sim, plan)  # the way to the preferred targets
     first = next(iter(sim.clusters.values()))
-    records = sum(first.store.log.ends().values())
+    records = sum(ChainMap(*(store.log.ends() for store in first.stores)).values())
     return TreeOutcome(
         problems, records, crashes, sim.world.now_ms - healed_ms, sim.world.fingerprint
     )

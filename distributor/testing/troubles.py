@@ -45,6 +45,8 @@ class Trouble:
     topics: tuple[str, ...] = ("flights", "weather")
     retention: tuple[Retention, ...] = ()
     """What stores need not keep."""
+    shares = True
+    """Whether stores may share the slots; not where one is taken for its cluster."""
     steers = True
     """Whether links may be told to serve other targets meanwhile."""
     flags_tell = True
@@ -148,6 +150,8 @@ class WrongClocks(Trouble):
 
 class _Trimming(Trouble):
     """Logs are trimmed: above all of what a target lacks."""
+
+    shares = False
 
     def _trim(
         self, store: SimStore, lacking: Mapping[Partition, int], kept: Mapping[Partition, int]
@@ -304,6 +308,8 @@ class EmptyingRetention(Trouble):
 
 class OtherHistories(Trouble):
     """Clusters have other records under one name, and no word in them of their producers."""
+
+    shares = False
 
     CONTESTED = Partition("flights", "TWIN")
 

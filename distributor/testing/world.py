@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dafka.model import WHOLE
+from dafka.model import ALL_SLOTS, SLOTS, WHOLE, Slots
+from dafka.node.store import StoreSettings
 from dafka.protocol.effects import Lost
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
@@ -48,15 +49,24 @@ ANSWER_TIMEOUT_MS = 200
 """How long a link waits for a target that does not answer."""
 
 
-def placed(plan: Plan, stores: int = 1) -> Plan:
-    """Return a plan in which every cluster has so many stores, called as in the simulator."""
+def kept_by(stores: int, *, sharing: bool) -> list[Slots]:
+    """What each store of a cluster keeps; so many keep each slot, where they share them or not."""
+    if not sharing:
+        return [ALL_SLOTS] * stores
+    half = SLOTS // 2
+    return [Slots.of([one]) for one in (range(half), range(half, SLOTS)) for _ in range(stores)]
+
+
+def placed(plan: Plan, slots: Sequence[Slots] = (ALL_SLOTS,)) -> Plan:
+    """Return a plan in which every cluster has these stores, called as in the simulator."""
     topology = plan.topology
     clusters = tuple(
         replace(
             cluster,
             security=None,
             stores=tuple(
-                StoreSpec(query=name, data="") for name in _store_names(cluster.name, stores)
+                StoreSpec(query=name, data="", slots=tuple(kept.ranges()))
+                for name, kept in zip(_store_names(cluster.name, len(slots)), slots, strict=True)
             ),
         )
         for cluster in topology.clusters
@@ -77,7 +87,7 @@ class SimCluster:
         name: str,
         number: int,
         producers: int,
-        stores: int = 1,
+        slots: Sequence[Slots] = (ALL_SLOTS,),
         forget_after_ms: int = FORGET_AFTER_MS,
         retention: Sequence[Retention] = (),
     ) -> None:
@@ -90,11 +100,10 @@ class SimCluster:
                 one,
                 self.mesh,
                 MemoryLog(one.upper()),
-                forget_after_ms=forget_after_ms,
-                retention=retention,
-                number=number,
+                StoreSettings(forget_after_ms=forget_after_ms, number=number, slots=kept),
+                retention,
             )
-            for one in _store_names(name, stores)
+            for one, kept in zip(_store_names(name, len(slots)), slots, strict=True)
         ]
         self.store = self.stores[0]
         self.producers: list[SimProducer | SimBareProducer] = [
@@ -112,6 +121,7 @@ class SimSettings:
         probe_interval_ms: How often targets are looked at.
         barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
         forget_after_ms: How long stores list what retention has emptied.
+        sharing: Whether as many stores again share the slots with those that there are.
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
@@ -119,6 +129,7 @@ class SimSettings:
     probe_interval_ms: int = 500
     barrier: bool = True
     forget_after_ms: int = FORGET_AFTER_MS
+    sharing: bool = False
 
 
 REPAIRING = SimSettings(
@@ -418,7 +429,7 @@ class SimWorld:
         faults: What goes wrong until `heal`.
         producers: How many on each cluster.
         settings: Of the links.
-        stores: How many on each cluster.
+        stores: How many on each cluster keep each slot.
         retention: What they need not keep.
         mixed: Whether one link is run by two processes, and one producer knows no envelopes.
     """
@@ -437,14 +448,15 @@ class SimWorld:
     ) -> None:
         self.world = World(seed, faults)
         self.settings = settings
-        plan = placed(plan, stores)
+        slots = kept_by(stores, sharing=settings.sharing)
+        plan = placed(plan, slots)
         self.clusters = {
             cluster.name: SimCluster(
                 self.world,
                 cluster.name,
                 cluster.id,
                 producers,
-                stores,
+                slots,
                 settings.forget_after_ms,
                 retention,
             )

@@ -90,6 +90,7 @@ def told_to(us):
     return {
         "RECORD": [messages.RecordMessage(*P, *one) for one in batches()],
         "RECORDS": [messages.Records(*P, first, 1, octets) for first, octets in batches()],
+        "SLOT_RECORDS": [messages.SlotRecords(*P, at, 1, octets) for at, octets in batches()],
         "HEAD": [
             messages.Head(*P, last, stored) for last, stored in product(SEQUENCES, (False, True))
         ],

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dafka.errors import MisuseError
 from dafka.model import (
+    ALL_SLOTS,
     SLOTS,
     WHOLE,
     Batch,
@@ -18,6 +19,7 @@ from dafka.model import (
     Partition,
     PartitionShare,
     Reach,
+    Slots,
     TowerEndpoints,
     address_in,
     address_of,
@@ -25,6 +27,7 @@ from dafka.model import (
     endpoint_of,
     range_of,
     replace,
+    slot_key,
     slot_of,
 )
 from dafka.testing.strategies import topics
@@ -238,3 +241,49 @@ def test_shares_meet_that_may_have_the_same(address, of, others):
 
 def _shares(of):
     return [PartitionShare(number, of) for number in range(of)]
+
+
+class TestSlots:
+    def test_they_are_ranges_and_have_what_lies_in_them(self):
+        slots = Slots.of([range(10, 20), range(4_000, SLOTS)])
+        assert [slot for slot in range(SLOTS) if slots.has(slot)] == [
+            *range(10, 20),
+            *range(4_000, SLOTS),
+        ]
+        assert slots.ranges() == [range(10, 20), range(4_000, SLOTS)]
+        assert str(slots) == "10-19,4000-4095"
+        assert Slots(0).ranges() == []
+        assert not Slots(0)
+        assert Slots.of([range(5, 9), range(9, 12)]).ranges() == [range(5, 12)]
+        assert Slots.of([range(SLOTS)]) == ALL_SLOTS
+
+    def test_they_are_put_together_and_taken_apart(self):
+        one, other = Slots.of([range(100)]), Slots.of([range(50, 150)])
+        assert one.shared(other) == Slots.of([range(50, 100)])
+        assert one.joined(other) == Slots.of([range(150)])
+        assert one.without(other) == Slots.of([range(50)])
+
+    @pytest.mark.parametrize(
+        ("ranges", "count"),
+        [
+            ([range(SLOTS)], 1),
+            ([range(2_048)], 1),
+            ([range(4_095, SLOTS)], 1),
+            ([range(1, 4_095)], 22),
+            ([range(1_365), range(2_731, SLOTS)], 12),
+        ],
+    )
+    def test_few_prefixes_are_exactly_these(self, ranges, count):
+        slots = Slots.of(ranges)
+        prefixes = slots.prefixes()
+        assert len(prefixes) == count
+        for slot in range(SLOTS):
+            begins = [prefix for prefix in prefixes if slot_key(slot).startswith(prefix)]
+            assert len(begins) == slots.has(slot)
+
+    def test_what_a_cluster_says_of_itself_lies_in_all(self):
+        low = Slots.of([range(slot_of("AB"))])
+        assert not low.keeps("orders", "AB")
+        assert low.keeps("_schemas", "AB")
+        assert ALL_SLOTS.keeps("orders", "AB")
+        assert Slots.of([range(slot_of("AB"), SLOTS)]).keeps("orders", "AB")

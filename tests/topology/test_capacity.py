@@ -90,6 +90,6 @@ def test_what_is_placed_elsewhere_changes_nothing():
 def test_what_one_process_cannot_do_is_said_with_what_to_do():
     found, processes = sized(rates=(300_000, 0, 0, 0))
     assert processes["a", "store-1"].cores > 0.8
-    assert "a store-1 needs 1.2 cores, and one process uses one: publish less" in found.warnings[0]
+    assert "a store-1 needs 1.2 cores, and one process uses one: let stores" in found.warnings[0]
     assert any("a level-3 " in one and "`links: {shares: 2}`" in one for one in found.warnings)
     assert sized()[0].warnings == ()

@@ -198,6 +198,25 @@ def test_how_durable_a_store_is():
     assert problem[0] == "$.clusters[0].stores[0].durability"
 
 
+def test_slots_of_a_store_and_copies_of_a_cluster():
+    values = changed("clusters", 0, "stores", 0, "slots", "0-99, 200-4095")
+    values["clusters"][0]["copies"] = 2
+    topology, problems = decode(values)
+    assert not problems
+    assert topology.clusters[0].copies == 2
+    (store,) = topology.clusters[0].stores
+    assert store.slots == (range(100), range(200, 4_096))
+    assert store.share == pytest.approx(3_996 / 4_096)
+    assert topology.clusters[0].shared_out
+    assert not decode(GOOD)[0].clusters[0].shared_out
+    for slots in ("0-4096", 7, "9-3"):
+        (problem,) = told(changed("clusters", 0, "stores", 0, "slots", slots))
+        assert problem[0] == "$.clusters[0].stores[0].slots"
+        assert "is no range of slots" in problem[1]
+    (problem,) = told(changed("clusters", 0, "copies", 17))
+    assert problem == ("$.clusters[0].copies", "17 is out of range", "1 to 16")
+
+
 KEYS_OF_A = {"access": "k/access.toml", "cluster_key": "k/c.secret", "key": "k/d.secret"}
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from topology import plan
-from topology.model import ControllerSpec, Placement, ReplicaSpec, branches, leaves
+from topology.model import ControllerSpec, Placement, ReplicaSpec, StoreSpec, branches, leaves
 from topology.render import render_dot, render_mermaid, render_text
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -127,3 +127,13 @@ def test_text_tells_where_replicas_are():
     controlled = replace(cluster, controllers=controllers, replicas=replicas)
     lines = render_text(replace(ONE, clusters=(controlled,)))
     assert lines.endswith("tower tcp://127.0.0.1:20000  ·  replicas a:2, b:2")
+
+
+def test_text_tells_which_slots_stores_share():
+    (cluster,) = ONE.clusters
+    stores = [
+        StoreSpec(query=f"tcp://a:{number}", data=f"{number}", slots=(kept,))
+        for number, kept in enumerate((range(9), range(9), range(9, 4_096), range(4_096)), 1)
+    ]
+    lines = render_text(replace(ONE, clusters=(replace(cluster, stores=tuple(stores)),)))
+    assert lines.endswith("  ·  slots 0-8 on 2, 9-4095 on 1, all on 1")

@@ -181,3 +181,36 @@ def test_a_topic_comes_from_a_cluster_that_goes_on_having_it(before, after, mute
 def test_a_topic_that_is_no_longer_placed_goes_everywhere_from_where_it_was():
     old = replace(FOUR, placement=(Placement(topics="eu-*", clusters=("c1",)),))
     assert told(old, FOUR) == []
+
+
+def with_stores(*slots):
+    stores = tuple(
+        StoreSpec(query=f"tcp://127.0.0.1:{30_000 + number}", data=f"data/s{number}", slots=(kept,))
+        for number, kept in enumerate(slots)
+    )
+    clusters = (replace(FOUR.clusters[0], stores=stores), *FOUR.clusters[1:])
+    return replace(FOUR, clusters=clusters)
+
+
+LOW, HIGH, ALL = range(2_048), range(2_048, 4_096), range(4_096)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ((LOW, HIGH), (HIGH, LOW), "'data/s0' keeps slots 0-2047 of cluster 'c1', not slots 2048-"),
+        ((ALL,), (LOW, HIGH), "'data/s0' keeps slots all of cluster 'c1', not slots 0-2047"),
+        ((LOW, HIGH), (LOW, HIGH, ALL), "'data/s2' keeps nothing of cluster 'c1', not slots all"),
+        ((LOW, HIGH, ALL), (LOW, HIGH), "'data/s2' keeps slots all of cluster 'c1', not nothing"),
+    ],
+)
+def test_slots_stay_where_they_are(old, new, message):
+    rule, found, hint = told(with_stores(*old), with_stores(*new))[0]
+    assert rule == "slots"
+    assert message in found
+    assert hint.startswith("slots cannot be moved while records flow yet")
+
+
+def test_stores_that_keep_all_come_and_go_and_those_of_slots_stay():
+    assert told(with_stores(ALL), with_stores(ALL, ALL)) == []
+    assert told(with_stores(LOW, HIGH), with_stores(LOW, HIGH)) == []

@@ -32,7 +32,7 @@ class FakeStore:
 @pytest.fixture
 def ask(monkeypatch):
     """A function that makes a client of stores with these names."""
-    monkeypatch.setattr(cluster_client, "ClusterStore", FakeStore)
+    monkeypatch.setattr(cluster_client, "SharingStore", FakeStore)
     return lambda *stores, **more: ClusterClient(Cluster(stores=stores), **more)
 
 

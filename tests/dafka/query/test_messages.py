@@ -138,8 +138,8 @@ def test_answers_survive(answer):
 
 
 def test_literal_bytes():
-    # Version, array of three, text "topics", nil, false.
-    assert encode(messages.TopicsRequest()) == b"\x01\x93\xa6topics\xc0\xc2"
+    # Version, array of three, text "topics", nil, an empty array.
+    assert encode(messages.TopicsRequest()) == b"\x01\x93\xa6topics\xc0\x90"
     read = messages.ReadRequest(b"he", b"AB", 1, 2, 3)
     assert encode(read) == b"\x01\x96\xa4read\xc4\x02he\xc4\x02AB\x01\x02\x03"
 

@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from dafka.model import ALL_SLOTS, Slots, slot_of
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
@@ -291,6 +292,37 @@ def believe_any_log_start(patch):
     patch.setattr(Stream, "reaches", lambda self, sequence: True)
 
 
+def acknowledge_what_is_not_kept(patch):
+    original = StoreMachine._receive
+
+    def boastful(self, received, now_ms):
+        acks = [
+            Publish(messages.Ack(one.topic, one.address, self._address, one.sequence))
+            for one in received
+            if isinstance(one, messages.Head) and not self._slots.keeps(one.topic, one.address)
+        ]
+        return acks + original(self, received, now_ms)
+
+    patch.setattr(StoreMachine, "_receive", boastful)
+
+
+def take_what_is_not_kept(patch):
+    patch.setattr(StoreMachine, "_keeps", lambda self, message: True)
+
+
+def drop_what_is_kept(patch):
+    original = Slots.keeps
+
+    def besides(self, topic, address):
+        return original(self, topic, address) and (self == ALL_SLOTS or slot_of(address) % 2)
+
+    patch.setattr(StoreMachine, "_keeps", lambda self, one: besides(self._slots, *place(one)))
+
+
+def place(message):
+    return getattr(message, "topic", "_"), getattr(message, "address", "")
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -321,6 +353,9 @@ MUTANTS = [
     (forget_to_wake_the_role, 5, NEVER),
     (read_what_is_not_stored, 0, {Name.NOT_STORED}),
     (believe_any_log_start, 899, {Name.GAP}),
+    (acknowledge_what_is_not_kept, 11, {Name.ACK_NOT_DURABLE}),
+    (take_what_is_not_kept, 4, {Name.PHANTOM}),
+    (drop_what_is_kept, 4, NEVER),
 ]
 """Each with a seed that has shown it, and what the checker calls it."""
 

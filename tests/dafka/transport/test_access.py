@@ -94,7 +94,14 @@ def test_answers_are_for_the_requester(message_id):
     assert may_subscribe(ANYBODY, "A", message_id, "")
 
 
-OTHERS = [one for one in MessageId if one not in LIVE + DIRECT]
+def test_records_of_a_slot_are_for_the_clusters_key_alone():
+    assert may_subscribe(ANYBODY, "A", MessageId.SLOT_RECORDS, "01")
+    for rights in (READER, WRITER, Rights(EVERYTHING, EVERYTHING, EVERYTHING)):
+        assert not may_subscribe(rights, "A", MessageId.SLOT_RECORDS, "01")
+
+
+OF_SLOTS = (MessageId.SLOT_RECORDS,)
+OTHERS = [one for one in MessageId if one not in LIVE + DIRECT + OF_SLOTS]
 
 
 @pytest.mark.parametrize("message_id", OTHERS)
@@ -110,6 +117,7 @@ READING = [
 WRITING = [
     messages.RecordMessage("orders", "P", 0, b""),
     messages.Records("orders", "P", 0, 1, b""),
+    messages.SlotRecords("orders", "P", 0, 1, b""),
     messages.Head("orders", "P", 0),
     messages.DirectRecord("C", "orders", "P", 0, b""),
     messages.DirectRecords("C", "orders", "P", 0, 1, b""),

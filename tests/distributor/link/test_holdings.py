@@ -64,7 +64,7 @@ def survey(monkeypatch):
             def __getattr__(self, name):
                 return getattr(stores[self.endpoint], name)
 
-        monkeypatch.setattr(cluster_client, "ClusterStore", Client)
+        monkeypatch.setattr(cluster_client, "SharingStore", Client)
         declared = [StoreSpec(query=name, data="") for name in stores]
         cluster = ClusterSpec(name="c1", id=1, towers=("tcp://h:1",), stores=tuple(declared))
         return Holdings(cluster, lambda topic: topic != "private"), stores
@@ -320,7 +320,7 @@ def both_ends(monkeypatch, stores):
         def __getattr__(self, name):
             return getattr(stores[self.endpoint], name)
 
-    monkeypatch.setattr(cluster_client, "ClusterStore", Client)
+    monkeypatch.setattr(cluster_client, "SharingStore", Client)
     source, target = (
         ClusterSpec(
             name=end,

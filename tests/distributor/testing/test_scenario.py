@@ -13,6 +13,7 @@ from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings
 from dafka.protocol.events import Appended
 from dafka.protocol.machine import earliest
 from dafka.protocol.store import StoreMachine
+from dafka.query.sharing_store import SharingStore
 from dafka.testing.seeds import replay_command
 from dafka.testing.world import Faults
 from distributor.control.steering import ClusterStores
@@ -167,6 +168,15 @@ def forget_to_wake_the_role(monkeypatch):
     monkeypatch.setattr(Turn, "due_ms", forgetful)
 
 
+def take_one_share_for_all(monkeypatch):
+    original = SharingStore._parts
+
+    def first_of(self, ask, topic=None):
+        return original(self, ask, topic)[:1]
+
+    monkeypatch.setattr(SharingStore, "_parts", first_of)
+
+
 MUTANTS = [
     (copy_what_is_not_durable, 21),
     (never_acknowledge_again, 6),
@@ -178,6 +188,7 @@ MUTANTS = [
     (acknowledge_before_the_transaction_returns, 2),
     (ask_one_store_at_the_barrier, 15),
     (forget_to_wake_the_role, 0),
+    (take_one_share_for_all, 53),
 ]
 """Each with a seed that has shown it."""
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Keeper(NamedTuple):
+class SlotKeeper(NamedTuple):
     """A store and what it keeps."""
 
     slots: Slots
@@ -39,7 +39,7 @@ class Keeper(NamedTuple):
         return self.slots.keeps(*partition)
 
 
-class ClusterStore(StoreClient):
+class SharingStore(StoreClient):
     """One store, and for what it does not keep those that do.
 
     What is asked of a store itself, such as its health, groups and holes, is asked of this one.
@@ -59,10 +59,12 @@ class ClusterStore(StoreClient):
         credentials: Credentials | None = None,
         connect: ConnectClient = QueryClient,
         *,
-        others: Callable[[], Iterable[Keeper]] = tuple,
+        others: Callable[[], Iterable[SlotKeeper]] = tuple,
     ) -> None:
         super().__init__(endpoint, timeout_ms, credentials, connect)
         self._others = others
+        self._shares = False
+        """Whether it has ever said that others keep something."""
         self._kept: Slots | None = None
         """What it keeps, once it was asked."""
 
@@ -74,9 +76,10 @@ class ClusterStore(StoreClient):
             QueryError: It does not answer.
         """
         if self._kept is None:
-            told = self.health().slots
-            found = Slots.of(range(*one) for one in told) if told else ALL_SLOTS
-            self._kept, self.part = found, found != ALL_SLOTS
+            self.part = self.health().slots
+            kept = (range(*one) for one in self.part)
+            self._kept = Slots.of(kept) if self.part else ALL_SLOTS
+            self._shares = self._shares or bool(self.part)
         return self._kept
 
     def topics(self) -> list[str]:
@@ -103,7 +106,7 @@ class ClusterStore(StoreClient):
     ) -> tuple[dict[Partition, range | None], Mark] | None:
         """See `StoreClient`; of several stores together None: each counts what changes there."""
         try:
-            return None if self.part and not _is_system(topic) else super().changes(since, topic)
+            return None if self._shares and not _is_system(topic) else super().changes(since, topic)
         except ShareError:
             return None
 
@@ -170,11 +173,11 @@ class ClusterStore(StoreClient):
     ) -> dict[Partition, T]:
         """Ask of each partition the first that keeps it and answers."""
         wanted = list(partitions)
-        if not self.part:
+        if not self._shares:
             try:
                 return ask(self, wanted)
             except ShareError:
-                self.part = True
+                self._shares = True
         found: dict[Partition, T] = {}
         failure: QueryError | None = None
         for keeper in self._keepers():
@@ -195,17 +198,17 @@ class ClusterStore(StoreClient):
 
     def _parts(
         self, ask: Callable[[StoreClient], T], topic: str | None = None
-    ) -> list[tuple[Keeper, T]]:
+    ) -> list[tuple[SlotKeeper, T]]:
         """What stores answer that keep all slots together, each with those it answers for."""
-        alone = Keeper(ALL_SLOTS, self)
+        alone = SlotKeeper(ALL_SLOTS, self)
         if _is_system(topic):
             return [(alone, ask(self))]
-        if not self.part:
+        if not self._shares:
             try:
                 return [(alone, ask(self))]
             except ShareError:
-                self.part = True
-        found: list[tuple[Keeper, T]] = []
+                self._shares = True
+        found: list[tuple[SlotKeeper, T]] = []
         failure: QueryError | None = None
         left = ALL_SLOTS
         for keeper in self._keepers():
@@ -213,7 +216,7 @@ class ClusterStore(StoreClient):
             if not share:
                 continue
             try:
-                found.append((Keeper(share, keeper.store), ask(keeper.store)))
+                found.append((SlotKeeper(share, keeper.store), ask(keeper.store)))
             except QueryError as error:
                 failure = self._passed_over(keeper, error)
                 continue
@@ -222,14 +225,14 @@ class ClusterStore(StoreClient):
                 return found
         raise self._lacking(f"slots {left}", failure)
 
-    def _keepers(self) -> Iterator[Keeper]:
+    def _keepers(self) -> Iterator[SlotKeeper]:
         """This store, then the others; each has as long for an answer as this one."""
-        yield Keeper(self.kept, self)
+        yield SlotKeeper(self.kept, self)
         for keeper in self._others():
             keeper.store.timeout_ms = self.timeout_ms
             yield keeper
 
-    def _passed_over(self, keeper: Keeper, error: QueryError) -> QueryError:
+    def _passed_over(self, keeper: SlotKeeper, error: QueryError) -> QueryError:
         """Another one may have it; but not for this one, of which it is said whether it answers."""
         if keeper.store is self:
             raise error
@@ -239,7 +242,7 @@ class ClusterStore(StoreClient):
         try:
             return super()._ask(question, expected)
         except ShareError:
-            self._kept = None  # it is another store than it was, if it was asked before
+            self._kept, self.part = None, ()  # it is another than it was, if it was asked before
             raise
 
     def _lacking(self, what: str, failure: QueryError | None) -> QueryError:

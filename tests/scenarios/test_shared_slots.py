@@ -1,0 +1,154 @@
+"""Stores that share the slots of the ring: what one does, and real ones with their publishers."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.cluster import Cluster
+from dafka.errors import MisuseError, StorageError
+from dafka.model import Partition, Slots, address_in, slot_of
+from dafka.node.consumer import Consumer
+from dafka.node.store import Store
+from dafka.process.metrics import DROPPED
+from dafka.protocol.effects import Append, Dropped, Listen, Publish
+from dafka.protocol.events import Appended, Received, TurnEnded, Woke
+from dafka.protocol.store import StoreMachine
+from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+from tests.support.batches import make_batch
+
+LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
+KEPT, OTHERS = (address_in("AB" * 16, half, 2) for half in (0, 1))
+
+
+def machine():
+    """One that keeps half of them, and what it has begun with."""
+    machine = StoreMachine("ME", {}, slots=LOW)
+    return machine, machine.handle(Woke(), 0)
+
+
+def told(machine, *heard):
+    """What it does when it hears messages and its writes succeed."""
+    effects = [one for message in heard for one in machine.handle(Received(message), 0)]
+    for write in machine.handle(TurnEnded(), 0):
+        assert isinstance(write, Append)
+        effects += machine.handle(Appended(write.token), 0)
+    machine.check()
+    return effects
+
+
+def live(one, kind=messages.Records):
+    return kind(*one.partition, one.sequence, one.count, one.content)
+
+
+def heard_by(effects):
+    return {(one.id, one.key) for one in effects if isinstance(one, Listen)}
+
+
+def test_it_listens_for_its_slots_and_for_what_the_cluster_says_of_itself():
+    heard = heard_by(machine()[1])
+    everything = heard_by(StoreMachine("ME", {}).handle(Woke(), 0))
+    assert heard - everything == {(MessageId.SLOT_RECORDS, "0"), (MessageId.RECORDS, "_")}
+    assert everything - heard == {(MessageId.RECORDS, "")}
+
+
+def test_it_stores_and_acknowledges_what_is_of_them():
+    store, _ = machine()
+    one = make_batch([b"1"], 0, Partition("flights", KEPT))
+    own = make_batch([b"1"], 0, Partition("__consumer_offsets", OTHERS))
+    effects = told(store, live(one, messages.SlotRecords), live(own))
+    assert effects == [
+        Publish(messages.Ack(*batch.partition, "ME", 0, None)) for batch in (one, own)
+    ]
+    assert store.heads.keys() == {one.partition, own.partition}
+
+
+def test_of_others_it_takes_asks_and_says_nothing():
+    store, _ = machine()
+    due_ms = store.wakeup_ms()
+    one = make_batch([b"1"], 0, Partition("flights", OTHERS))
+    place = one.partition
+    live_ones = [
+        live(one),
+        live(one, messages.SlotRecords),
+        messages.RecordMessage(*place, 1, b"bare"),
+    ]
+    answers = [
+        messages.DirectRecords("ME", *place, 0, 1, one.content),
+        messages.Head(*place, 5),
+        messages.DirectHead("ME", *place, 5, "S2"),
+        messages.LogStart("ME", *place, 3, "S2"),
+        messages.Fetch(*place, "CC", 0, 9),
+    ]
+    assert told(store, *live_ones) == [Dropped("not for this store")] * 3
+    assert told(store, *answers) == []
+    assert store.heads == {}
+    assert store.wakeup_ms() == due_ms
+
+
+@pytest.fixture
+def pair(make_cluster):
+    """A tower and two stores that keep a half each."""
+    cluster = make_cluster(stores=2)
+    cluster.start_tower()
+    for number, slots in enumerate((LOW, HIGH)):
+        cluster.store(number, slots=slots)
+    return cluster
+
+
+@pytest.mark.net
+def test_records_are_stored_by_who_keeps_their_slot_and_read_by_all(pair):
+    place = Cluster(pair.endpoint, pair.queries)
+    producers = [pair.producer() for _ in range(12)]
+    for producer in producers:
+        for value in (b"1", b"2"):
+            producer.send("orders", value)
+    for producer in producers:
+        producer.flush(20)
+    partitions = {Partition("orders", producer.address) for producer in producers}
+    kept = [{one for one in partitions if slots.has(slot_of(one.address))} for slots in (LOW, HIGH)]
+    for endpoint, own in zip(pair.queries, kept, strict=True):
+        with StoreClient(endpoint) as store:
+            store.part = store.health().slots
+            assert set(store.partitions("orders")) == own
+    with ClusterClient(place) as stores:
+        ranges = dict.fromkeys(partitions, range(2))
+        assert stores.all(lambda store: store.ranges("orders")).given == dict.fromkeys(
+            pair.queries, ranges
+        )
+    with Consumer(place, ["orders"], start="earliest", isolation="stored") as consumer:
+        read = [consumer.poll(20) for _ in range(2 * len(partitions))]
+    assert {(record.address, record.sequence) for record in read if record} == {
+        (one.address, sequence) for one in partitions for sequence in (0, 1)
+    }
+
+
+@pytest.mark.net
+def test_publishers_send_a_store_nothing_of_other_slots(pair):
+    """Not filtered by who receives it: the store would count what it drops."""
+    dropped = DROPPED.labels("store", "not for this store")
+    before = dropped._value.get()
+    producers = [pair.producer() for _ in range(6)]
+    for _ in range(3):
+        for producer in producers:
+            producer.send("orders", b"x")
+            producer.flush(20)
+    assert dropped._value.get() == before
+
+
+def test_a_store_is_started_with_the_slots_of_its_disk(make_cluster, tmp_path):
+    cluster = make_cluster()
+    cluster.start_tower()
+    cluster.store(slots=LOW).close()
+    with pytest.raises(StorageError, match="made for slots 0-2047"):
+        cluster.store(slots=HIGH)
+    cluster.store(slots=LOW)
+
+
+@pytest.mark.parametrize("way", [{"wire": "libdafka"}, {"classic": True}])
+def test_where_records_are_published_one_by_one_stores_keep_all(way, tmp_path):
+    cluster = Cluster("tcp://127.0.0.1:5556", **way)
+    with pytest.raises(MisuseError, match="cannot keep slots 0-2047 only"):
+        Store(tmp_path, cluster, query="tcp://127.0.0.1:5555", slots=LOW)
