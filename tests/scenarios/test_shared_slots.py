@@ -6,15 +6,18 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError, StorageError
-from dafka.model import Partition, Slots, address_in, slot_of
+from dafka.model import SLOTS, Partition, Slots, address_in, slot_of
 from dafka.node.consumer import Consumer
-from dafka.node.store import Store
+from dafka.node.store import Store, StoreSettings
 from dafka.process.metrics import DROPPED
 from dafka.protocol.effects import Append, Dropped, Listen, Publish
 from dafka.protocol.events import Appended, Received, TurnEnded, Woke
 from dafka.protocol.store import StoreMachine
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
+from dafka.storage.memory import MemoryLog
+from dafka.testing.nodes import SimProducer, SimStore
+from dafka.testing.world import Faults, SimMesh, World
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 from tests.support.batches import make_batch
@@ -152,3 +155,40 @@ def test_where_records_are_published_one_by_one_stores_keep_all(way, tmp_path):
     cluster = Cluster("tcp://127.0.0.1:5556", **way)
     with pytest.raises(MisuseError, match="cannot keep slots 0-2047 only"):
         Store(tmp_path, cluster, query="tcp://127.0.0.1:5555", slots=LOW)
+
+
+class CountingStore(SimStore):
+    """Counts the bytes of live records that come to it."""
+
+    live_bytes = 0
+
+    def arrive(self, side, event):
+        if isinstance(event, Received) and isinstance(event.message, messages.Records):
+            self.live_bytes += len(event.message.content)
+        super().arrive(side, event)
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("stores", "copies"), [(1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (16, 2)])
+def test_each_of_more_stores_gets_so_much_less(stores, copies):
+    """Bytes of records, counted where they arrive: all of them once for each copy, no others."""
+    world = World(1, Faults())
+    mesh, shares = SimMesh(world), stores // copies
+    counting = []
+    for number in range(stores):
+        first, end = (SLOTS * (number // copies + one) // shares for one in (0, 1))
+        settings = StoreSettings(slots=Slots.of([range(first, end)]))
+        name = f"S{number}"
+        counting.append(CountingStore(world, name, mesh, MemoryLog(name), settings))
+    producers = [SimProducer(world, f"P{number}", mesh, min_acks=copies) for number in range(256)]
+    for node in (*counting, *producers):
+        node.boot()
+    world.run_until(2_000)
+    for producer in producers:
+        producer.send("flights", 50)
+    world.run_until(world.now_ms + 3_000)
+    assert not any(producer.waiting for producer in producers)
+    stored = sum(extent.size for store in counting for extent in store.log.extents().values())
+    received = [store.live_bytes for store in counting]
+    assert sum(received) == stored
+    assert max(received) <= 1.5 * stored / stores
