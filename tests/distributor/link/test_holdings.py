@@ -58,7 +58,7 @@ def survey(monkeypatch):
 
     def make(**stores):
         class Client:
-            def __init__(self, endpoint, *_):
+            def __init__(self, endpoint, *_, **__):
                 self.endpoint = endpoint
 
             def __getattr__(self, name):
@@ -314,7 +314,7 @@ def both_ends(monkeypatch, stores):
     """What a link asks, with stores by name: `source` and `target`, those that begin with these."""
 
     class Client:
-        def __init__(self, endpoint, *_):
+        def __init__(self, endpoint, *_, **__):
             self.endpoint = endpoint
 
         def __getattr__(self, name):
