@@ -257,9 +257,7 @@ def _warnings(sizes: list[ProcessSize]) -> list[str]:
             continue
         need = f"{one.cluster} {one.process} needs {one.cores:.1f} cores, and one process uses one"
         if one.process.startswith("store"):
-            cure = (
-                "let stores share slots, or publish less on all clusters, or larger batches"
-            )
+            cure = "let stores share slots, or publish less on all clusters, or larger batches"
         else:
             shares = -int(-one.cores // CORES_MAX)
             cure = f"let replicas run it in shares, `links: {{shares: {shares}}}`"
