@@ -129,6 +129,23 @@ def test_records_are_stored_by_who_keeps_their_slot_and_read_by_all(pair):
 
 
 @pytest.mark.net
+@pytest.mark.slow
+def test_a_group_goes_on_where_it_was_in_both_shares(pair):
+    place = Cluster(pair.endpoint, pair.queries)
+    producers = [pair.producer() for _ in range(8)]
+    for number in range(2):
+        for producer in producers:
+            producer.send("orders", str(number).encode())
+            producer.flush(20)
+        with Consumer(place, ["orders"], group="billing", session_timeout_ms=2_000) as consumer:
+            read = [consumer.poll(30) for _ in producers]
+            consumer.commit()
+        assert {(one.address, one.sequence) for one in read if one} == {
+            (producer.address, number) for producer in producers
+        }
+
+
+@pytest.mark.net
 def test_publishers_send_a_store_nothing_of_other_slots(pair):
     """Not filtered by who receives it: the store would count what it drops."""
     dropped = DROPPED.labels("store", "not for this store")

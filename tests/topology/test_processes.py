@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from topology.model import Ports
+from topology.model import Ports, StoreSpec
 from topology.plan import plan
 from topology.processes import ProcessKind, processes_of
 from topology.testing import topology_of, tree_of
@@ -41,3 +41,17 @@ def test_what_a_distributor_reads_has_nothing_of_what_others_do():
     same = {name for name in before if before[name] == after[name]}
     assert {"a-level-1", "b-level-1"} <= same
     assert not {"d-level-1", "c-level-1", "a-level-3"} & same
+
+
+def test_a_store_is_told_the_slots_that_it_keeps():
+    topology = topology_of(tree_of("c1"))
+    shares = ((range(2_048),), (range(100), range(2_048, 4_096)), (range(4_096),))
+    stores = tuple(
+        StoreSpec(query=f"tcp://127.0.0.1:3000{number}", data=f"s{number}", slots=slots)
+        for number, slots in enumerate(shares)
+    )
+    clusters = (replace(topology.clusters[0], stores=stores),)
+    found = processes_of(plan(replace(topology, clusters=clusters)), FILE)
+    commands = [one.command for one in found if one.kind is ProcessKind.STORE]
+    told = [one[one.index("--slots") + 1] if "--slots" in one else "" for one in commands]
+    assert told == ["0-2047", "0-99,2048-4095", ""]

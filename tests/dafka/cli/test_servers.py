@@ -7,8 +7,9 @@ import urllib.request
 
 import pytest
 
-from dafka.cli.servers import retention_of
+from dafka.cli.servers import retention_of, slots_of
 from dafka.errors import MisuseError
+from dafka.model import ALL_SLOTS, Slots
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from dafka.storage.retention import HoldBounds, Retention
@@ -165,3 +166,10 @@ def test_an_unknown_durability_or_cluster_is_refused(dafka, tmp_path, words):
     assert done.returncode == 2
     assert words[1].encode() in done.stderr
     assert b"Traceback" not in done.stderr
+
+
+def test_slots_are_read_as_they_are_written():
+    assert slots_of("") == ALL_SLOTS
+    assert slots_of("0-99,200-4095") == Slots.of([range(100), range(200, 4_096)])
+    with pytest.raises(MisuseError, match="--slots cannot be used: '9-3' is no range of slots"):
+        slots_of("9-3")
