@@ -438,4 +438,16 @@ MUTANTS = [
         "            self.epoch,\n            self.commit_ms,\n            self.origin,",
         "            0,\n            self.commit_ms,\n            self.origin,",
     ),
+    Mutant(
+        "a store takes in, and acknowledges, what it does not keep",
+        "dafka/protocol/store.py",
+        "        return self._slots.keeps(message.topic, message.address)",
+        "        return True",
+    ),
+    Mutant(
+        "who asks takes one share for all",
+        "dafka/query/sharing_store.py",
+        "            left = left.without(share)",
+        "            left = Slots(0)",
+    ),
 ]

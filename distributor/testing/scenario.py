@@ -44,7 +44,7 @@ STEERED_EVERY = 5
 PAIRS_EVERY = 4
 """Of so many seeds one has two stores in every cluster."""
 
-SHARING_EVERY = 7
+SHARING_EVERY = 3
 """Of so many seeds one has stores that share the slots, if that trouble lets them."""
 
 OPERATOR_MS = 30_000
@@ -86,7 +86,7 @@ def run(seed: int) -> TreeOutcome:
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
-    sharing = kind.shares and seed % SHARING_EVERY == 4
+    sharing = kind.shares and seed % SHARING_EVERY == 1
     sim = SimWorld(
         plan,
         seed,

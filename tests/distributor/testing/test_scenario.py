@@ -188,7 +188,7 @@ MUTANTS = [
     (acknowledge_before_the_transaction_returns, 2),
     (ask_one_store_at_the_barrier, 15),
     (forget_to_wake_the_role, 0),
-    (take_one_share_for_all, 53),
+    (take_one_share_for_all, 10),
 ]
 """Each with a seed that has shown it."""
 
