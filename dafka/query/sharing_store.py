@@ -93,13 +93,11 @@ class SharingStore(StoreClient):
 
     def ranges(self, topic: str | None = None) -> dict[Partition, range]:
         """See `StoreClient`."""
-        parts = self._parts(lambda store: StoreClient.ranges(store, topic), topic)
-        merged: dict[Partition, range] = {}
-        for keeper, found in parts:
-            for one, kept in found.items():
-                if keeper.keeps(one):
-                    merged.setdefault(one, kept)  # what all keep is as the first says
-        return merged
+        return self._merged(lambda store: StoreClient.ranges(store, topic), topic)
+
+    def sized_ranges(self, topic: str | None = None) -> dict[Partition, tuple[range, int | None]]:
+        """See `StoreClient`."""
+        return self._merged(lambda store: StoreClient.sized_ranges(store, topic), topic)
 
     def changes(
         self, since: Mark | None, topic: str | None = None
@@ -195,6 +193,16 @@ class SharingStore(StoreClient):
         if wanted:
             raise self._lacking(f"partition {wanted[0]}", failure)
         return found
+
+    def _merged(
+        self, ask: Callable[[StoreClient], dict[Partition, T]], topic: str | None
+    ) -> dict[Partition, T]:
+        merged: dict[Partition, T] = {}
+        for keeper, found in self._parts(ask, topic):
+            for one, told in found.items():
+                if keeper.keeps(one):
+                    merged.setdefault(one, told)  # what all keep is as the first says
+        return merged
 
     def _parts(
         self, ask: Callable[[StoreClient], T], topic: str | None = None

@@ -72,6 +72,9 @@ def test_each_store_answers_for_its_cluster(ports):
     assert stores.first(lambda store: store.heads("orders")) == {P_LOW: 2, P_HIGH: 2}
     assert stores.first(lambda store: store.topics()) == ["__consumer_offsets", "orders"]
     assert stores.first(lambda store: store.partitions()) == sorted(EVERYTHING)
+    sized = stores.first(lambda store: store.sized_ranges())
+    assert {one: kept for one, (kept, _) in sized.items()} == EVERYTHING
+    assert all(size for _, size in sized.values())
 
 
 def test_a_partition_is_asked_of_who_keeps_it(ports):
