@@ -524,7 +524,9 @@ class Consumer(Generic[K, V]):
     def _open_batch(self) -> None:
         """Take the batch apart that was just taken up."""
         assert self._current is not None
-        self._records = records_of(self._current.batch, self._current.start, self._pass_over)
+        self._records = records_of(
+            self._current.batch, self._current.start, self._pass_over, checked=True
+        )
         if self._group is not None:
             self._records = self._group.watched(self._records)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ReceivedBatch(Generic[K, V]):
-    """Consecutive records of one partition, not taken apart yet.
+    """Consecutive records of one partition, not taken apart yet, but known to be whole.
 
     Attributes:
         topic: Its topic.
@@ -52,12 +52,12 @@ class ReceivedBatch(Generic[K, V]):
         """
         if self._deserializers is not None and self._deserializers.value is not None:
             return [record.value for record in self]
-        values: list[Any] = values_of(self.batch, self.sequence, pass_over)
+        values: list[Any] = values_of(self.batch, self.sequence, pass_over, checked=True)
         return values[: self.count]
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         """Iterate over the records, as `values` does; who goes on after an error is behind it."""
-        records: Iterator[Any] = records_of(self.batch, self.sequence, pass_over)
+        records: Iterator[Any] = records_of(self.batch, self.sequence, pass_over, checked=True)
         if self.sequence + self.count < self.batch.end:
             records = islice(records, self.count)
         if self._deserializers is None:

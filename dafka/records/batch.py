@@ -27,8 +27,6 @@ from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
 from dafka.records.header import (
     ATTRIBUTES,
     CODEC_MASK,
-    CRC,
-    CRC_AT,
     CRC_FROM,
     HEADER,
     LENGTH,
@@ -42,8 +40,9 @@ from dafka.records.header import (
     RUN_FROM,
     TIMESTAMP,
     checked_fields,
-    checksum,
+    seal,
 )
+from dafka.records.large import LargeRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -97,7 +96,7 @@ class BatchBuilder:
         codec: How its records are compressed, where that makes them smaller.
     """
 
-    __slots__ = ("_append", "_append_time", "_builder", "_codec", "_run", "count")
+    __slots__ = ("_append_time", "_builder", "_bytes_max", "_codec", "_large", "_run", "count")
 
     def __init__(
         self,
@@ -107,9 +106,11 @@ class BatchBuilder:
         append_time: bool = False,
         codec: Codec = Codec.NONE,
     ) -> None:
-        self._run, self._append_time, self._codec = run, append_time, codec
-        self._builder = _builder(bytes_max, run or Run(NO_PRODUCER, NO_PRODUCER))
-        self._append = self._builder.append
+        self._bytes_max, self._append_time, self._codec = bytes_max, append_time, codec
+        self._run = run or Run(NO_PRODUCER, NO_PRODUCER)
+        self._large = LargeRecords()
+        self._builder: DefaultRecordBatchBuilder | None = None
+        """Takes all records, once there is one that is none of those."""
         self.count = 0
 
     def append(
@@ -120,10 +121,16 @@ class BatchBuilder:
         headers: Sequence[tuple[str, bytes | None]],
     ) -> bool:
         """Add a record; False if it does not fit any more and was not added."""
+        if self._builder is None and not headers:
+            added = self._large.append(timestamp_ms, key, value, self._bytes_max)
+            if added is not None:
+                self.count += added
+                return added
+        builder = self._builder or self._begun()
         if self.count == BATCH_RECORDS_MAX:
             return False
         fields = [*headers] if headers else _NO_HEADERS
-        if self._append(self.count, timestamp_ms, key, value, fields) is None:
+        if builder.append(self.count, timestamp_ms, key, value, fields) is None:
             return False
         self.count += 1
         return True
@@ -134,7 +141,14 @@ class BatchBuilder:
         Returns:
             The index of the first value that was not added.
         """
-        append, count = self._append, self.count
+        if self._builder is None:
+            start = self._large.extend(timestamp_ms, values, start, self._bytes_max)
+            self.count = self._large.count
+            # The next one does not fit, or is not one of these.
+            if start == len(values) or not self.append(timestamp_ms, None, values[start], ()):
+                return start
+            start += 1
+        append, count = (self._builder or self._begun()).append, self.count
         end = min(len(values), start + BATCH_RECORDS_MAX - count)
         try:
             for index in range(start, end):
@@ -148,8 +162,8 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes so far, before they are compressed."""
-        return int(self._builder.size())
+        """Bytes so far at most, before they are compressed."""
+        return self._large.size if self._builder is None else int(self._builder.size())
 
     def build(self, *, last: bool = False) -> bytes | bytearray:
         """Return the record batch, its base offset 0, without envelope.
@@ -159,40 +173,42 @@ class BatchBuilder:
         Args:
             last: Whether its run ends with it.
         """
-        if last and self._run is not None:
-            self._builder.set_producer_state(self._run.number, _LAST, self._run.first)
-        built: bytearray = self._builder.build()
-        if self._append_time:
-            ATTRIBUTES.pack_into(built, CRC_FROM, LOG_APPEND_MASK)
+        number, first = self._run
+        epoch = _LAST if last and number != NO_PRODUCER else NO_PRODUCER
+        if self._large.count and self._builder is None:
+            header, records = self._large.header(number, epoch, first), self._large.octets()
+        else:
+            builder = self._builder or self._begun()
+            builder.set_producer_state(number, epoch, first)
+            built: bytearray = builder.build()
+            if self._codec is Codec.NONE and not self._append_time:
+                return built
+            header, records = built[: HEADER.size], bytes(memoryview(built)[HEADER.size :])
+        attributes = LOG_APPEND_MASK if self._append_time else 0
         if self._codec is not Codec.NONE:
-            smaller = compressed(bytes(memoryview(built)[HEADER.size :]), self._codec)
-            if HEADER.size + len(smaller) < len(built):
-                return _with_records(built, smaller, self._codec)
-        if self._append_time:
-            CRC.pack_into(built, CRC_AT, checksum(built))
-        return built
+            smaller = compressed(records, self._codec)
+            if len(smaller) < len(records):
+                records, attributes = smaller, attributes | self._codec
+        ATTRIBUTES.pack_into(header, CRC_FROM, attributes)
+        seal(header, records)
+        return b"".join((header, records))
 
-
-def _with_records(batch: bytes | bytearray, records: bytes, codec: Codec) -> bytes:
-    """Return a batch, without envelope, whose records are those, compressed so."""
-    header = bytearray(batch[: HEADER.size])
-    LENGTH.pack_into(header, LENGTH_AT, HEADER.size - LENGTH_FROM + len(records))
-    (attributes,) = ATTRIBUTES.unpack_from(header, CRC_FROM)
-    ATTRIBUTES.pack_into(header, CRC_FROM, attributes & ~CODEC_MASK | codec)
-    whole = b"".join((header, records))
-    return b"".join((whole[:CRC_AT], CRC.pack(checksum(whole)), whole[CRC_FROM:]))
-
-
-def _builder(bytes_max: int, run: Run) -> DefaultRecordBatchBuilder:
-    return DefaultRecordBatchBuilder(
-        magic=MAGIC,
-        compression_type=0,
-        is_transactional=0,
-        producer_id=run.number,
-        producer_epoch=NO_PRODUCER,
-        base_sequence=run.first,
-        batch_size=bytes_max,
-    )
+    def _begun(self) -> DefaultRecordBatchBuilder:
+        """Go on with what takes any record; it gets those so far."""
+        number, first = self._run
+        builder = DefaultRecordBatchBuilder(
+            magic=MAGIC,
+            compression_type=0,
+            is_transactional=0,
+            producer_id=number,
+            producer_epoch=NO_PRODUCER,
+            base_sequence=first,
+            batch_size=self._bytes_max,
+        )
+        for place, (timestamp_ms, key, value) in enumerate(self._large):
+            builder.append(place, timestamp_ms, key, value, _NO_HEADERS)
+        self._builder = builder
+        return builder
 
 
 def enclosed(batch: bytes | bytearray, sequence: int, envelope: Envelope = FRESH) -> bytes:
@@ -360,7 +376,7 @@ as much time as all else that it does. So readers leave out what nobody can read
 
 
 def records_of(
-    batch: Batch, start: int = 0, passed_over: PassedOver | None = None
+    batch: Batch, start: int = 0, passed_over: PassedOver | None = None, *, checked: bool = False
 ) -> Iterator[Record]:
     """Yield the records of `batch` from sequence `start` on, complete with their place.
 
@@ -368,11 +384,12 @@ def records_of(
         batch: Any.
         start: Leaves out those before.
         passed_over: What to tell of records that cannot be read, rather than to raise.
+        checked: Whether its content is known to be whole: a machine has received it.
 
     Raises:
         RecordError: The content does not hold what the batch says.
     """
-    if checked_count(batch.content, batch.sequence) != batch.count:
+    if not checked and checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
     topic, address = batch.partition
     origin, copy_flags, _ = unpack(batch.content) or FRESH
@@ -402,14 +419,14 @@ def records_of(
 
 
 def values_of(
-    batch: Batch, start: int = 0, passed_over: PassedOver | None = None
+    batch: Batch, start: int = 0, passed_over: PassedOver | None = None, *, checked: bool = False
 ) -> list[bytes | None]:
     """Return the values of `batch` as `records_of` does, at a third of what records cost.
 
     Raises:
         RecordError: The content does not hold what the batch says.
     """
-    if checked_count(batch.content, batch.sequence) != batch.count:
+    if not checked and checked_count(batch.content, batch.sequence) != batch.count:
         raise RecordError("batch count")
     try:
         with _reading():
@@ -436,7 +453,7 @@ def _numbered(
     content: bytes, bytes_max: int = EXPANDED_BYTES_MAX
 ) -> Iterator[tuple[int, DefaultRecord]]:
     """The records as the library reads them, with the sequences they must have."""
-    reader = DefaultRecordBatch(bytearray(memoryview(plain(content, bytes_max))[ENVELOPE_BYTES:]))
+    reader = DefaultRecordBatch(memoryview(plain(content, bytes_max))[ENVELOPE_BYTES:])
     return enumerate(reader, reader.base_offset)
 
 

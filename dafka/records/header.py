@@ -43,7 +43,7 @@ CODEC_MASK = 0x07
 LOG_APPEND_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
-NO_PRODUCER = -1
+NO_PRODUCER = NO_LEADER = -1
 
 
 class HeaderFields(NamedTuple):
@@ -106,6 +106,13 @@ def checked_fields(batch: bytes, at: int = 0) -> HeaderFields:
     return fields
 
 
-def checksum(batch: bytes | bytearray, at: int = 0) -> int:
+def seal(header: bytearray, records: bytes) -> None:
+    """Write length and checksum of a batch of `records`, which are not copied, into its header."""
+    LENGTH.pack_into(header, LENGTH_AT, len(header) - LENGTH_FROM + len(records))
+    crc = google_crc32c.extend(google_crc32c.value(bytes(header[CRC_FROM:])), records)
+    CRC.pack_into(header, CRC_AT, crc)
+
+
+def checksum(batch: bytes, at: int = 0) -> int:
     """What the CRC of a batch has to be."""
     return int(google_crc32c.value(bytes(memoryview(batch)[at + CRC_FROM :])))
