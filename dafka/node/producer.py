@@ -491,10 +491,10 @@ class Producer(Generic[K, V]):
     def _seal(self, topic: str) -> None:
         """Hand a topic's open batch to the machine. The lock is held."""
         batch = self._open.pop(topic)
-        records = batch.builder.build()
+        records = batch.builder.parts()
         count = batch.builder.count
         self._deliveries.expect(topic, count, batch.future)
-        self._buffered += ENVELOPE_BYTES + len(records)
+        self._buffered += ENVELOPE_BYTES + sum(map(len, records))
         self._node.post(None, Submitted(topic, count, records))
 
     def _seal_all(self) -> None:

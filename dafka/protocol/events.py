@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Batch, Partition
+    from dafka.records.batch import Built
     from dafka.wire.messages import Message, MessageId, OfPartition
 
 
@@ -57,7 +58,7 @@ class Submitted(Value, frozen=True):
 
     topic: str
     count: int
-    records: bytes | bytearray
+    records: Built
 
 
 class Mirrored(Value, frozen=True):

@@ -60,6 +60,12 @@ _new = tuple.__new__
 """Makes a named tuple at a third of the cost of its constructor: here it is paid per record."""
 
 
+_PLACE_BYTES = 8
+"""Of the base offset."""
+
+Built: TypeAlias = "bytes | bytearray | tuple[bytes | bytearray, ...]"
+"""A batch without envelope, as a whole or in its parts."""
+
 PLACES = 1 << 31
 """Places in a run are counted modulo this: the field has 31 bits, and Kafka begins again too."""
 
@@ -173,6 +179,11 @@ class BatchBuilder:
         Args:
             last: Whether its run ends with it.
         """
+        parts = self.parts(last=last)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def parts(self, *, last: bool = False) -> tuple[bytes | bytearray, ...]:
+        """Return what `build` does, in parts that were not joined: `enclosed` joins them."""
         number, first = self._run
         epoch = _LAST if last and number != NO_PRODUCER else NO_PRODUCER
         if self._large.count and self._builder is None:
@@ -182,7 +193,7 @@ class BatchBuilder:
             builder.set_producer_state(number, epoch, first)
             built: bytearray = builder.build()
             if self._codec is Codec.NONE and not self._append_time:
-                return built
+                return (built,)
             header, records = built[: HEADER.size], bytes(memoryview(built)[HEADER.size :])
         attributes = LOG_APPEND_MASK if self._append_time else 0
         if self._codec is not Codec.NONE:
@@ -191,7 +202,7 @@ class BatchBuilder:
                 records, attributes = smaller, attributes | self._codec
         ATTRIBUTES.pack_into(header, CRC_FROM, attributes)
         seal(header, records)
-        return b"".join((header, records))
+        return header, records
 
     def _begun(self) -> DefaultRecordBatchBuilder:
         """Go on with what takes any record; it gets those so far."""
@@ -211,9 +222,11 @@ class BatchBuilder:
         return builder
 
 
-def enclosed(batch: bytes | bytearray, sequence: int, envelope: Envelope = FRESH) -> bytes:
+def enclosed(batch: Built, sequence: int, envelope: Envelope = FRESH) -> bytes:
     """Return the content frame for a built batch whose first record has `sequence`."""
-    return b"".join((pack(envelope), sequence.to_bytes(8, "big"), memoryview(batch)[8:]))
+    first, *others = batch if isinstance(batch, tuple) else (batch,)
+    place = sequence.to_bytes(_PLACE_BYTES, "big")
+    return b"".join((pack(envelope), place, memoryview(first)[_PLACE_BYTES:], *others))
 
 
 class BatchHeader(NamedTuple):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.limits import BATCH_RECORDS_MAX
-from dafka.records.batch import BatchBuilder, Run
+from dafka.records.batch import BatchBuilder, Run, checked_count, enclosed, has_append_time
+from dafka.records.compression import Codec
 from dafka.records.large import LARGE_BYTES, LargeRecords, varint
 
 ROOM = 1 << 24
@@ -129,3 +130,20 @@ def test_what_is_no_time_is_refused(timestamp_ms):
 def test_numbers_survive(number):
     octets = varint(number)
     assert decode_varint(octets) == (number, len(octets))
+
+
+@given(chunks, st.integers(0, 2**62), st.booleans(), st.booleans())
+def test_parts_are_enclosed_as_the_whole_is(chunks, sequence, append_time, compresses):
+    made = []
+    for _ in range(2):
+        codec = Codec.ZSTD if compresses else Codec.NONE
+        builder = BatchBuilder(ROOM, append_time=append_time, codec=codec)
+        builder.append(1_000, None, LARGE, ())
+        for timestamp_ms, chunk in chunks:
+            builder.extend(timestamp_ms, chunk, 0)
+        made.append(builder)
+    one, other = made
+    content = enclosed(one.parts(), sequence)
+    assert content == enclosed(other.build(), sequence)
+    assert checked_count(content, sequence) == one.count
+    assert has_append_time(content) == append_time
