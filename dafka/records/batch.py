@@ -189,8 +189,9 @@ class BatchBuilder:
         if self._large.count and self._builder is None:
             header, records = self._large.header(number, epoch, first), self._large.octets()
         else:
-            builder = self._builder or self._begun()
-            builder.set_producer_state(number, epoch, first)
+            builder = self._begun()
+            if epoch == _LAST:
+                builder.set_producer_state(number, epoch, first)
             built: bytearray = builder.build()
             if self._codec is Codec.NONE and not self._append_time:
                 return (built,)
@@ -205,7 +206,9 @@ class BatchBuilder:
         return header, records
 
     def _begun(self) -> DefaultRecordBatchBuilder:
-        """Go on with what takes any record; it gets those so far."""
+        """What takes any record, begun with those so far."""
+        if self._builder is not None:
+            return self._builder
         number, first = self._run
         builder = DefaultRecordBatchBuilder(
             magic=MAGIC,

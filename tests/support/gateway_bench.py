@@ -30,7 +30,7 @@ def sent(*values, producer=-1, sequence=-1):
     builder = BatchBuilder(10_000)
     for value in values:
         builder.append(1_000, None, value, ())
-    builder._builder.set_producer_state(producer, 0, sequence)
+    builder._begun().set_producer_state(producer, 0, sequence)
     return bytes(builder.build())
 
 

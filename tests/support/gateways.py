@@ -17,7 +17,7 @@ def batch_of(*values, producer=None, sequence=0, epoch=0, time_ms=1_000):
     for value in values:
         assert builder.append(time_ms, None, value, ())
     if producer is not None:
-        builder._builder.set_producer_state(producer, epoch, sequence)
+        builder._begun().set_producer_state(producer, epoch, sequence)
     return bytes(builder.build())
 
 

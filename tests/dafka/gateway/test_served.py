@@ -16,7 +16,7 @@ def sent(*values, producer=-1):
     builder = BatchBuilder(10_000)
     for value in values:
         builder.append(1_000, None, value, ())
-    builder._builder.set_producer_state(producer, 1, 5)
+    builder._begun().set_producer_state(producer, 1, 5)
     return bytes(builder.build())
 
 
