@@ -339,7 +339,10 @@ def _one_record(the_plan: Plan, published: Published) -> Table:
     return table(columns, found.items(), f"record {name}")
 
 
-HOPS_TITLE = "hop latency: delivered at the source to durable at the target"
+HOPS_TITLE = (
+    "hops with all rows sent at once, so with a backlog: delivered at the source to durable at the "
+    "target"
+)
 HOPS: Columns[HopLatency] = (
     column("from", "source"),
     column("to", "target"),
