@@ -310,9 +310,9 @@ class ControlSpec:
     directory: str = "control"
     base: str = field(default="", compare=False, repr=False)
 
-    def socket_path(self, cluster: str, level: int) -> str:
-        """Path of one distributor's socket."""
-        return posixpath.join(self.base, self.directory, f"{cluster}-level-{level}.sock")
+    def socket_path(self, distributor: str) -> str:
+        """Path of one distributor's socket, by its name."""
+        return posixpath.join(self.base, self.directory, f"{distributor}.sock")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,7 +327,8 @@ class Links:
         records_per_s: The same.
         skip_overtaken: Patterns of topics that go on behind what the source keeps no more; all
             others stop.
-        shares: How many flows of a controller copy a link's records, each its partitions.
+        shares: In how many processes, or flows of a controller, a link's records are copied, each
+            its partitions.
         level_shares: The same of links that cross these levels.
     """
 
@@ -344,7 +345,7 @@ class Links:
         object.__setattr__(self, "level_shares", MappingProxyType(dict(self.level_shares)))
 
     def shares_at(self, level: int) -> int:
-        """How many flows copy the records of a link that crosses a level."""
+        """In how many shares the records of a link are copied that crosses a level."""
         return self.level_shares.get(level, self.shares)
 
     def skips(self, topic: str) -> bool:

@@ -22,6 +22,7 @@ from topology.addresses import socket_fault
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
+from topology.plan import plan
 from topology.replica_rules import replica_places, replica_problems
 from topology.store_rules import store_problems
 
@@ -325,20 +326,24 @@ def process_count(topology: Topology) -> int:
 
 
 def distributor_count(topology: Topology) -> int:
-    """How many distributors a topology has: one for each branch above each cluster that sends."""
+    """How many distributors a topology has.
+
+    For each branch above each cluster that sends there are as many as its links have shares.
+    """
     mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
-    return sum(name not in mute for branch in branches(topology.tree) for name in leaves(branch))
+    return sum(
+        topology.links.shares_at(branch.level)
+        for branch in branches(topology.tree)
+        for name in leaves(branch)
+        if name not in mute
+    )
 
 
 def _control(topology: Topology) -> Iterator[Problem]:
     control = topology.control
     if control is None or not control.directory:
         return
-    sockets = [
-        control.socket_path(name, branch.level)
-        for branch in branches(topology.tree)
-        for name in leaves(branch)
-    ]
+    sockets = [control.socket_path(one.name) for one in plan(topology).distributors]
     fault = socket_fault(max(sockets, key=len)) if sockets else None
     if fault is not None:
         yield Problem("$.control.directory", *fault)

@@ -321,6 +321,8 @@ def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster(
     assert process_count(with_cluster(0, gateways=gateways)) == 4 + 4 + 8 + 2
     controlled = with_cluster(0, controllers=CONTROLLERS, replicas=REPLICAS)
     assert process_count(controlled) == 4 + 4 + 8
+    shared = replace(FOUR, links=Links(level_shares={3: 4}))
+    assert process_count(shared) == 4 + 4 + 4 * 4 + 4
 
 
 def test_every_broken_rule_is_told_at_once():
