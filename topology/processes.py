@@ -255,13 +255,20 @@ def _read_by(topology: Topology, distributor: Distributor) -> str:
     """Its links, both ends of each, and what holds for all; not what others do."""
     ends = {name for link in distributor.links for name in (link.source, *link.targets)}
     clusters = _for_links(cluster for cluster in topology.clusters if cluster.name in ends)
+    links = replace(
+        topology.links,
+        shares=1,
+        level_shares={},
+        compression=topology.links.compression_at(distributor.level),
+        level_compression={},
+    )
     rest = replace(
         topology,
         name="",
         clusters=clusters,
         tree=distributor.cluster,
         levels=replace(topology.levels, retired=()),
-        links=replace(topology.links, shares=1, level_shares={}),  # it knows its own
+        links=links,
         metrics=None,
         web=None,
     )

@@ -45,7 +45,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_leaves(topology),
         *problems_of_reach(topology),
         *_targets(topology),
-        *_shares(topology),
+        *_levels_of_links(topology),
         *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
@@ -161,15 +161,17 @@ def _leaves(topology: Topology) -> Iterator[Problem]:
             )
 
 
-def _shares(topology: Topology) -> Iterator[Problem]:
+def _levels_of_links(topology: Topology) -> Iterator[Problem]:
     known = sorted({branch.level for branch in branches(topology.tree)})
-    for level in topology.links.level_shares:
-        if level and level not in known:
-            yield Problem(
-                f"$.links.shares.{level}",
-                f"level {level} is not in the tree",
-                f"levels there: {', '.join(map(str, known))}",
-            )
+    links = topology.links
+    for key, levels in (("shares", links.level_shares), ("compression", links.level_compression)):
+        for level in levels:
+            if level and level not in known:
+                yield Problem(
+                    f"$.links.{key}.{level}",
+                    f"level {level} is not in the tree",
+                    f"levels there: {', '.join(map(str, known))}",
+                )
 
 
 def _targets(topology: Topology) -> Iterator[Problem]:

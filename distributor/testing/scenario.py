@@ -32,6 +32,9 @@ SUSPENDED_MS_MAX = 10_000
 MIXED_EVERY = 3
 """Of so many seeds one has a link that two processes run, and a producer without envelopes."""
 
+COMPRESSED_EVERY = 4
+"""Of so many seeds one has links that compress."""
+
 LASTING_EVERY = 9
 """Of so many seeds one goes on for long while something is cut off."""
 
@@ -92,7 +95,9 @@ def run(seed: int) -> TreeOutcome:
         seed,
         faults,
         chance.randint(1, 2),
-        replace(kind.settings, sharing=sharing),
+        replace(
+            kind.settings, sharing=sharing, compressed=seed % COMPRESSED_EVERY == 3
+        ),
         stores,
         kind.retention,
         mixed=seed % MIXED_EVERY == 0,

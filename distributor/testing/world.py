@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dafka.model import ALL_SLOTS, SLOTS, WHOLE, Slots
 from dafka.node.store import StoreSettings
 from dafka.protocol.effects import Lost
+from dafka.records.compression import Codec
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
@@ -122,6 +123,7 @@ class SimSettings:
         barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
         forget_after_ms: How long stores list what retention has emptied.
         sharing: Whether as many stores again share the slots with those that there are.
+        compressed: Whether links compress: some not, the others by different codecs.
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
@@ -130,6 +132,12 @@ class SimSettings:
     barrier: bool = True
     forget_after_ms: int = FORGET_AFTER_MS
     sharing: bool = False
+    compressed: bool = False
+
+    def of_link(self, number: int) -> SimSettings:
+        """Those of one of a world's links: some compress, by different codecs, one in three not."""
+        codec = (Codec.ZSTD, Codec.NONE, Codec.LZ4)[number % 3]
+        return replace(self, link=replace(self.link, codec=codec)) if self.compressed else self
 
 
 REPAIRING = SimSettings(
@@ -463,11 +471,13 @@ class SimWorld:
             for cluster in plan.topology.clusters
         }
         self.links = [
-            SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
+            SimLink(self.world, plan, link, dict(self.clusters), settings.of_link(number))
+            for number, link in enumerate(plan.links)
         ]
         if mixed:
             link = self.world.random.choice(plan.links)
-            twin = SimLink(self.world, plan, link, dict(self.clusters), settings, "-twin")
+            other = settings.of_link(plan.links.index(link) + 1)
+            twin = SimLink(self.world, plan, link, dict(self.clusters), other, "-twin")
             self.links.append(twin)
             home = self.world.random.choice([*self.clusters.values()])
             home.producers.append(SimBareProducer(self.world, f"bare-{home.name}", home.mesh))

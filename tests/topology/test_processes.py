@@ -3,6 +3,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from topology.model import Links, Ports, StoreSpec
 from topology.plan import plan
 from topology.processes import ProcessKind, processes_of
@@ -67,9 +69,12 @@ def test_each_share_of_links_is_a_process_with_its_place_for_metrics():
     assert len({one.metrics for one in found.values()}) == len(found) == 4 + 4 + 12
 
 
-def test_another_number_of_shares_is_nothing_to_those_of_other_levels():
+@pytest.mark.parametrize(
+    "links", [Links(level_shares={3: 2}), Links(level_compression={3: "zstd"})], ids=range(2)
+)
+def test_what_is_said_of_a_level_is_nothing_to_those_of_others(links):
     before = {one.name: one.reads for one in processes_of(plan(FOUR), FILE)}
-    shared = replace(FOUR, links=Links(level_shares={3: 2}))
+    shared = replace(FOUR, links=links)
     after = {one.name: one.reads for one in processes_of(plan(shared), FILE)}
     same = {name for name in before if name in after and before[name] == after[name]}
     assert {one for one in before if one not in same} == {f"{one}-level-3" for one in "abcd"}

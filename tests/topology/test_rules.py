@@ -450,3 +450,6 @@ def test_shares_are_of_levels_that_there_are():
     assert told(replace(FOUR, links=Links(level_shares={2: 2}))) == [
         ("$.links.shares.2", "level 2 is not in the tree", "levels there: 1, 3")
     ]
+    assert told(replace(FOUR, links=Links(level_compression={4: "lz4"}))) == [
+        ("$.links.compression.4", "level 4 is not in the tree", "levels there: 1, 3")
+    ]

@@ -14,14 +14,19 @@ from dafka.groups.commit import encode as encode_commit
 from dafka.groups.commit_table import fold
 from dafka.groups.link_sync import LinkSync
 from dafka.groups.membership import Ballot, Beat, Member, Membership, Prepare
-from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
+from dafka.limits import COMPARED_BYTES_MAX, PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
 from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer, answered
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.compression import Codec
-from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
+from dafka.records.digest import (
+    digest_of_batches,
+    digest_of_headers,
+    digest_of_records,
+    expanded_batches,
+)
 from dafka.records.envelope import FRESH
 from dafka.storage.holds import Holds
 from dafka.storage.memory import MemoryLog
@@ -304,15 +309,26 @@ def test_a_digest_is_bounded_whatever_is_asked(tens):
     assert digested(tens, 0, 2**62, exact=False, digest_bytes=two).end == 20
 
 
-def test_one_compressed_batch_is_digested_at_a_time(tens):
-    compressed = batch_of(
-        Partition("n", "A"), 30, [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5, FRESH, Codec.LZ4
-    )
-    tens.append([compressed])
-    assert digested(tens, 0, 2**62, exact=True).end == 10
-    found = digested(tens, 31, 2**62, exact=True)
-    assert (found.start, found.end) == (31, 35)
-    assert found.digest == digest_of_records([compressed], 31, 35)
+@pytest.mark.parametrize("exact", [True, False], ids=["records", "batches"])
+def test_what_compressed_batches_stand_for_is_digested_and_bounded(tens, exact):
+    records = [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5
+    batches = [
+        batch_of(Partition("n", "A"), first, records, FRESH, codec)
+        for first, codec in ((30, Codec.LZ4), (35, Codec.ZSTD))
+    ]
+    tens.append(batches)
+    plain = expanded_batches(batches, 1 << 20)
+    digest = digest_of_records(plain, 30, 40) if exact else digest_of_batches(plain)
+    assert digested(tens, 30, 2**62, exact=exact) == messages.DigestResponse(30, 40, digest)
+    assert digested(tens, 30, 2**62, exact=exact, digest_bytes=6_000).end == 35
+
+
+def test_a_batch_that_stands_for_too_much_is_digested_alone(tens):
+    large = [RawRecord(0, 1_000, None, bytes(COMPARED_BYTES_MAX), ())] * 2
+    tens.append([batch_of(Partition("n", "A"), 30, large, FRESH, Codec.ZSTD)])
+    for exact in (True, False):
+        assert digested(tens, 20, 2**62, exact=exact).end == 30
+        assert digested(tens, 30, 2**62, exact=exact).end == 32
 
 
 def spans(*found):
