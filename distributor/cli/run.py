@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,10 @@ from distributor.control.writer_watch import WriterWatch
 from distributor.loading import load
 from distributor.local.processes import control_endpoint
 from distributor.operations.heartbeat import heartbeat_of
+
+if TYPE_CHECKING:
+    from topology.model import Topology
+    from topology.plan import Distributor
 
 log = logging.getLogger(__name__)
 
@@ -89,33 +93,40 @@ def run(
     if available_now:
         raise MisuseError("--available-now needs --engine spark")
     distributor = called_share(called, share, topology)
-    part = PartitionShare(distributor.share, distributor.shares)
     health = observed(metrics, web)
     with ExitStack() as stack:
-        watch = WriterWatch(declared)
-        stack.callback(watch.close)
-        nodes: list[SteeredLink] = []
-        for link in distributor.links:
-            node = SteeredLink(declared, link, share=part)
-            stack.callback(node.close)
-            nodes.append(node)
-        running: list[LongRunning] = [*nodes]
-        beats = None if distributor.share else heartbeat_of(declared, cluster, level)
-        if beats is not None:
-            stack.callback(beats.close)
-            running.append(beats)
-        endpoint = control_endpoint(declared, distributor)
-        if endpoint:
-            stack.callback(ControlServer(endpoint, nodes).close)
-        for node, link in zip(nodes, distributor.links, strict=True):
-            node.stand(watch)  # not before its socket is its own: a second one here makes no way
-            facts = {"source": link.source, "target": link.target, "level": link.level}
-            if distributor.shares > 1:
-                facts["share"] = f"{distributor.share}/{distributor.shares}"
-            log.info("link is up", extra=facts)
+        running = _begun(declared, distributor, stack)
         health.watch(*running)
         run_until_told(*running)
         end_within(shutdown_ms)
+
+
+def _begun(declared: Topology, distributor: Distributor, stack: ExitStack) -> list[LongRunning]:
+    """Begin what a distributor does; it ends with the stack."""
+    watch = WriterWatch(declared)
+    stack.callback(watch.close)
+    share = PartitionShare(distributor.share, distributor.shares)
+    nodes: list[SteeredLink] = []
+    for link in distributor.links:
+        node = SteeredLink(declared, link, share=share)
+        stack.callback(node.close)
+        nodes.append(node)
+    running: list[LongRunning] = [*nodes]
+    if share.number == 0:
+        beats = heartbeat_of(declared, distributor.cluster, distributor.level)
+        if beats is not None:
+            stack.callback(beats.close)
+            running.append(beats)
+    endpoint = control_endpoint(declared, distributor)
+    if endpoint:
+        stack.callback(ControlServer(endpoint, nodes).close)
+    for node, link in zip(nodes, distributor.links, strict=True):
+        node.stand(watch)  # once its socket is its own: a second one here supersedes nobody
+        facts = {"source": link.source, "target": link.target, "level": link.level}
+        if share.of > 1:
+            facts["share"] = f"{share.number}/{share.of}"
+        log.info("link is up", extra=facts)
+    return running
 
 
 def _refuse_in_spark(metrics: str | None, share: str | None) -> None:

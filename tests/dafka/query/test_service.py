@@ -14,7 +14,7 @@ from dafka.groups.commit import encode as encode_commit
 from dafka.groups.commit_table import fold
 from dafka.groups.link_sync import LinkSync
 from dafka.groups.membership import Ballot, Beat, Member, Membership, Prepare
-from dafka.limits import COMPARED_BYTES_MAX, PARTITIONS_MAX, READ_BYTES_MAX
+from dafka.limits import PARTITIONS_MAX, READ_BYTES_MAX
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
@@ -312,23 +312,13 @@ def test_a_digest_is_bounded_whatever_is_asked(tens):
 @pytest.mark.parametrize("exact", [True, False], ids=["records", "batches"])
 def test_what_compressed_batches_stand_for_is_digested_and_bounded(tens, exact):
     records = [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5
-    batches = [
-        batch_of(Partition("n", "A"), first, records, FRESH, codec)
-        for first, codec in ((30, Codec.LZ4), (35, Codec.ZSTD))
-    ]
+    places = ((30, Codec.LZ4), (35, Codec.ZSTD))
+    batches = [batch_of(Partition("n", "A"), at, records, FRESH, codec) for at, codec in places]
     tens.append(batches)
     plain = expanded_batches(batches, 1 << 20)
     digest = digest_of_records(plain, 30, 40) if exact else digest_of_batches(plain)
     assert digested(tens, 30, 2**62, exact=exact) == messages.DigestResponse(30, 40, digest)
     assert digested(tens, 30, 2**62, exact=exact, digest_bytes=6_000).end == 35
-
-
-def test_a_batch_that_stands_for_too_much_is_digested_alone(tens):
-    large = [RawRecord(0, 1_000, None, bytes(COMPARED_BYTES_MAX), ())] * 2
-    tens.append([batch_of(Partition("n", "A"), 30, large, FRESH, Codec.ZSTD)])
-    for exact in (True, False):
-        assert digested(tens, 20, 2**62, exact=exact).end == 30
-        assert digested(tens, 30, 2**62, exact=exact).end == 32
 
 
 def spans(*found):
