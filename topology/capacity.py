@@ -264,8 +264,9 @@ def _warnings(plan: Plan, sizes: list[ProcessSize]) -> list[str]:
         if one.process.startswith("store"):
             cure = "let stores share slots, or publish less on all clusters, or larger batches"
         else:
-            now = shares_of[f"{one.cluster}-{one.process}"]
-            shares = -int(-one.cores * now // CORES_MAX)
+            shares = -int(-one.cores // CORES_MAX)
             cure = f"run it in shares, `links: {{shares: {shares}}}`"
+            if shares_of[f"{one.cluster}-{one.process}"] > 1:
+                cure = "more shares copy less each, and each hears all that is published there"
         found.append(f"{need}: {cure} ({CORES_MAX:g} of it are planned with)")
     return found

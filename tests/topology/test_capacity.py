@@ -103,3 +103,10 @@ def test_shares_divide_what_a_link_sends_and_all_hear_what_is_live():
     assert {one.in_bytes_per_s for one in shares} == {whole["a", "level-3"].in_bytes_per_s}
     assert ("a", "level-3") not in processes
     assert processes["a", "level-1"] == whole["a", "level-1"]
+
+
+def test_of_a_share_that_is_too_much_it_is_said_what_more_shares_do_not_save():
+    found, _ = sized(replace(FOUR, links=Links(level_shares={3: 2})), (900_000, 0, 0, 0))
+    told = {line.partition(" needs")[0]: line for line in found.warnings}
+    assert "run it in shares, `links: {shares: " in told["a level-1"]
+    assert "each hears all that is published there" in told["a level-3-share-1-of-2"]
