@@ -119,9 +119,29 @@ def retarget(
 
 
 def _retargeted(clients: Sequence[ControlClient], to: str) -> LinkRow:
-    """Give the command to each share and wait for its end; of shares the longest stall counts."""
+    """Give the command to each share and wait for its end; of shares the longest stall counts.
+
+    Raises:
+        CommandError: None obeys, or some do not answer: in containers, each has its own sockets.
+    """
+    told: list[ControlClient] = []
+    refusals: list[CommandError] = []
     for client in clients:
-        client.retarget(to)
+        try:
+            client.retarget(to)
+            told.append(client)
+        except CommandError as error:
+            refusals.append(error)
+    if not told:
+        raise refusals[0]
+    row = _waited_for(told, to)
+    if refusals:
+        done = f"{counted(len(told), 'share')} of {len(clients)} did"
+        raise CommandError(f"{done}, give the command where the others are: {refusals[0]}")
+    return row
+
+
+def _waited_for(clients: Sequence[ControlClient], to: str) -> LinkRow:
     deadline = time.monotonic() + RETARGET_S_MAX
     begun: set[tuple[int, int]] = set()
     """Shares and branches that were seen to drain."""
@@ -178,16 +198,19 @@ def _resumed(endpoints: Sequence[str], topic: str) -> PassedOver:
     """Have all shares go on; of shares those refuse that have nothing to pass over.
 
     Raises:
-        CommandError: All do.
+        CommandError: All do, or one does not answer.
     """
     passed: list[PassedOver] = []
     refusals: list[CommandError] = []
-    for endpoint in endpoints:
-        try:
-            with ControlClient(endpoint) as client:
+    with ExitStack() as stack:
+        clients = [stack.enter_context(ControlClient(endpoint)) for endpoint in endpoints]
+        for client in clients:
+            client.links()  # who is silent is told of before anything is done
+        for client in clients:
+            try:
                 passed.append(client.resume(topic))
-        except CommandError as error:
-            refusals.append(error)
+            except CommandError as error:
+                refusals.append(error)
     if not passed:
         raise refusals[0]
     return PassedOver(sum(one.partitions for one in passed), sum(one.records for one in passed))

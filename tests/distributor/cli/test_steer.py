@@ -162,6 +162,16 @@ def test_a_share_that_is_not_drained_is_counted(halves):
     assert "not drained in time, 1 share of 2 did: c9 is slow" in str(found.exception)
 
 
+@pytest.mark.net
+def test_shares_that_answer_obey_and_the_others_are_told_of(halves):
+    link = FakeLink("c1", "c2")
+    halves.serve("c1", link, 1)
+    found = retarget(halves, "--to", "c9")
+    assert isinstance(found.exception, CommandError)
+    assert "1 share of 2 did, give the command where the others are: dist" in str(found.exception)
+    assert link.row().target == "c9"
+
+
 class OvertakenLink(FakeLink):
     """One that has these partitions to pass over."""
 
@@ -183,6 +193,17 @@ def test_of_shares_those_go_on_that_have_something_to_pass_over(halves):
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert (told["partitions"], told["records"]) == (2, 3)
+
+
+@pytest.mark.net
+def test_nothing_is_passed_over_where_a_share_does_not_answer(halves):
+    link = OvertakenLink((3, 5))
+    link.pass_over = None
+    halves.serve("c1", link, 0)
+    words = ("--cluster", "c1", "--level", "1", "--topic", "orders")
+    found = invoke("resume", str(halves.file), *words)
+    assert isinstance(found.exception, CommandError)
+    assert "share-1-of-2" in str(found.exception)
 
 
 @pytest.mark.net
