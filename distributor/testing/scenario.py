@@ -95,9 +95,7 @@ def run(seed: int) -> TreeOutcome:
         seed,
         faults,
         chance.randint(1, 2),
-        replace(
-            kind.settings, sharing=sharing, compressed=seed % COMPRESSED_EVERY == 3
-        ),
+        replace(kind.settings, sharing=sharing, compressed=seed % COMPRESSED_EVERY == 3),
         stores,
         kind.retention,
         mixed=seed % MIXED_EVERY == 0,
