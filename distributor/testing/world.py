@@ -123,7 +123,7 @@ class SimSettings:
         barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
         forget_after_ms: How long stores list what retention has emptied.
         sharing: Whether as many stores again share the slots with those that there are.
-        compressed: Whether links compress: some not, the others by different codecs.
+        codecs: By what links compress, each by one of these.
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
@@ -132,12 +132,7 @@ class SimSettings:
     barrier: bool = True
     forget_after_ms: int = FORGET_AFTER_MS
     sharing: bool = False
-    compressed: bool = False
-
-    def of_link(self, number: int) -> SimSettings:
-        """Those of one of a world's links: some compress, by different codecs, one in three not."""
-        codec = (Codec.ZSTD, Codec.NONE, Codec.LZ4)[number % 3]
-        return replace(self, link=replace(self.link, codec=codec)) if self.compressed else self
+    codecs: tuple[Codec, ...] = (Codec.NONE,)
 
 
 REPAIRING = SimSettings(
@@ -264,12 +259,13 @@ class SimLink(SimNode[Side, LinkEvent]):
     def build(self) -> tuple[LinkRole, LinkMachine]:
         """A link that knows nothing yet."""
         topology, target = self._whole.topology, self._target.name
+        codecs = self._settings.codecs
         machine = link_machine(
             self._whole,
             self.link,
             target,
             f"{self.name}.{self.incarnation}",
-            self._settings.link,
+            replace(self._settings.link, codec=codecs[sum(self.name.encode()) % len(codecs)]),
             foreign=False,
             share=self.share,
         )
@@ -471,13 +467,11 @@ class SimWorld:
             for cluster in plan.topology.clusters
         }
         self.links = [
-            SimLink(self.world, plan, link, dict(self.clusters), settings.of_link(number))
-            for number, link in enumerate(plan.links)
+            SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
         ]
         if mixed:
             link = self.world.random.choice(plan.links)
-            other = settings.of_link(plan.links.index(link) + 1)
-            twin = SimLink(self.world, plan, link, dict(self.clusters), other, "-twin")
+            twin = SimLink(self.world, plan, link, dict(self.clusters), settings, "-twin")
             self.links.append(twin)
             home = self.world.random.choice([*self.clusters.values()])
             home.producers.append(SimBareProducer(self.world, f"bare-{home.name}", home.mesh))

@@ -9,6 +9,7 @@ import pytest
 
 from dafka.model import PartitionShare, range_of, slot_of
 from dafka.records.batch import is_compressed
+from dafka.records.compression import Codec
 from dafka.testing.world import Faults
 from distributor.testing import shares
 from distributor.testing.checkers import settled
@@ -95,9 +96,9 @@ def test_the_command_names_seeds_that_fail(monkeypatch, capsys):
 
 
 @pytest.mark.sim
-@pytest.mark.parametrize("compressed", [True, False])
-def test_where_links_compress_targets_have_it_so(compressed):
-    sim = SimWorld(of_two_clusters(), 1, Faults(), 1, SimSettings(compressed=compressed))
+@pytest.mark.parametrize(("codecs", "compressed"), [((Codec.LZ4,), True), ((Codec.NONE,), False)])
+def test_where_links_compress_targets_have_it_so(codecs, compressed):
+    sim = SimWorld(of_two_clusters(), 1, Faults(), 1, SimSettings(codecs=codecs))
     link = sim.links[0]
     (producer,) = sim.clusters[link.link.source].producers
     producer.send("flights", 5)
