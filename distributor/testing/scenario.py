@@ -100,11 +100,7 @@ def run(seed: int) -> TreeOutcome:
         seed,
         faults,
         chance.randint(1, 2),
-        replace(
-            kind.settings,
-            sharing=sharing,
-            codecs=CODECS if seed % COMPRESSED_EVERY == 3 else (Codec.NONE,),
-        ),
+        replace(kind.settings, sharing=sharing, codecs=codecs),
         stores,
         kind.retention,
         mixed=seed % MIXED_EVERY == 0,
