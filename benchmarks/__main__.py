@@ -16,6 +16,7 @@ from rich.table import Table
 from benchmarks import bare_logs
 from benchmarks.baseline import raw_messages
 from benchmarks.chain import BARE, chain
+from benchmarks.compression import codecs, link
 from benchmarks.control import replay
 from benchmarks.coroutines import consume, produce
 from benchmarks.growth import listening, opening, partitions
@@ -32,6 +33,7 @@ from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.spark_growth import spark_growth
 from benchmarks.steps import steps
 from benchmarks.storage import SHAPES, storage
+from dafka.records.compression import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,6 +132,12 @@ def _shares(results: Results, records: int) -> None:
         live(results, LIVE.format(of), of, LIVE_RATE, LIVE_S)
 
 
+def _compression(results: Results, records: int) -> None:
+    codecs(results)
+    for codec in (Codec.NONE, Codec.LZ4, Codec.ZSTD):
+        link(results, codec, records // 2)
+
+
 def _control(results: Results, _records: int) -> None:
     replay(results, FLOWS)
 
@@ -179,6 +187,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "coroutines": _coroutines,
     "hop": _hops,
     "shares": _shares,
+    "compression": _compression,
     "control": _control,
     "latency": _latency,
     "positions": _positions,

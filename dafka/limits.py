@@ -36,6 +36,10 @@ BATCH_BYTES_MAX = 8 * 1024 * 1024
 EXPANDED_BYTES_MAX = 4 * BATCH_BYTES_MAX
 """What the records of one compressed batch may stand for; a reader takes one apart at a time."""
 
+COMPARED_BYTES_MAX = 1024 * 1024
+"""What compressed records may stand for to be compared: a millisecond of a store's time, for which
+whoever wants to keep it busy has to send no more than a kilobyte."""
+
 BATCH_RECORDS_MAX = 100_000
 """Records in one batch; also the most that one FETCH may ask for, as the C implementation asks."""
 

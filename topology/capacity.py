@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from topology.model import ClusterName, ClusterSpec
-    from topology.plan import Link, Plan
+    from topology.plan import Distributor, Link, Plan
 
 RECORD_BYTES = 11
 """What a record has besides key, value and headers, in a batch of 128 kB: 10 to 11 bytes."""
@@ -149,7 +149,7 @@ def size(plan: Plan, load: Workload) -> Sizing:
         for one in _sizes(plan, load, cluster, stored[cluster.name], copied)
     ]
     sums = tuple(_sum(cluster.name, sizes) for cluster in clusters)
-    return Sizing(tuple(sizes), sums, tuple(_warnings(sizes)))
+    return Sizing(tuple(sizes), sums, tuple(_warnings(plan, sizes)))
 
 
 def _sizes(
@@ -202,26 +202,30 @@ def _sizes(
     for one in plan.distributors:
         if one.cluster == cluster.name:
             ways = [
-                (link, copied.get((link.source, link.level, link.target), 0.0))
+                (link, copied.get((link.source, link.level, link.target), 0.0) / one.shares)
                 for link in one.links
             ]
-            found.append(_copying(plan, load, ways, stored, known))
+            found.append(_copying(plan, load, one, ways, stored, known))
     return found
 
 
 def _copying(
-    plan: Plan, load: Workload, ways: list[tuple[Link, float]], stored: float, known: int
+    plan: Plan,
+    load: Workload,
+    distributor: Distributor,
+    ways: list[tuple[Link, float]],
+    stored: float,
+    known: int,
 ) -> ProcessSize:
-    """The links of one cluster and level: each hears all that is published at its source."""
+    """The links of one distributor: each hears all that is published at its source."""
     each = load.record_bytes + RECORD_BYTES
-    first, _ = ways[0]
     sent = sum(rate for _, rate in ways)
     heard = len(ways) * stored
     out = sum(rate * each * _listeners(plan, load, link.target) for link, rate in ways)
     cores = ((heard - sent) * HEAR_NS + sent * COPY_NS) * each / 1e9
     return ProcessSize(
-        cluster=first.source,
-        process=f"level-{first.level}",
+        cluster=distributor.cluster,
+        process=distributor.name.removeprefix(f"{distributor.cluster}-"),
         records_per_s=sent,
         in_bytes_per_s=heard * each,
         out_bytes_per_s=out,
@@ -249,8 +253,9 @@ def _sum(name: ClusterName, sizes: list[ProcessSize]) -> ClusterSize:
     )
 
 
-def _warnings(sizes: list[ProcessSize]) -> list[str]:
+def _warnings(plan: Plan, sizes: list[ProcessSize]) -> list[str]:
     """What asks more of one process than it has."""
+    shares_of = {one.name: one.shares for one in plan.distributors}
     found = []
     for one in sizes:
         if one.cores is None or one.cores <= CORES_MAX:
@@ -260,6 +265,8 @@ def _warnings(sizes: list[ProcessSize]) -> list[str]:
             cure = "let stores share slots, or publish less on all clusters, or larger batches"
         else:
             shares = -int(-one.cores // CORES_MAX)
-            cure = f"let replicas run it in shares, `links: {{shares: {shares}}}`"
+            cure = f"run it in shares, `links: {{shares: {shares}}}`"
+            if shares_of[f"{one.cluster}-{one.process}"] > 1:
+                cure = "more shares copy less each, and each hears all that is published there"
         found.append(f"{need}: {cure} ({CORES_MAX:g} of it are planned with)")
     return found

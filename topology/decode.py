@@ -16,6 +16,7 @@ from topology.copyflags import LEVEL_MAX
 from topology.errors import Problem, below, short
 from topology.formats import IDENTITY
 from topology.model import (
+    COMPRESSIONS,
     WHOLE_RING,
     Branch,
     ClusterName,
@@ -72,7 +73,7 @@ KEYS = {
     "retention": ("topics", "age_s", "bytes", "hold_age_s", "hold_bytes"),
     "links": (
         *("failover_after_ms", "failback", "repair_after_ms", "bytes_per_s", "records_per_s"),
-        *("skip_overtaken", "shares"),
+        *("skip_overtaken", "shares", "compression"),
     ),
     "metrics": ("host", "first_port"),
     "control": ("directory",),
@@ -382,10 +383,20 @@ class _Decoder:
     def links(self, values: object, path: str) -> Links:
         fields = self.mapping(values, path, "links")
         default = Links()
-        shares, level_shares = self.shares(fields.get("shares", default.shares), f"{path}.shares")
+
+        def shares(value: object, path: str) -> int:
+            return self.integer(value, path, *_SHARES)
+
+        def compression(value: object, path: str) -> str:
+            return self.choice(value, path, COMPRESSIONS)
+
+        of, of_levels = self.by_level(fields, "shares", path, default.shares, shares)
+        by, by_levels = self.by_level(fields, "compression", path, default.compression, compression)
         return Links(
-            shares=shares,
-            level_shares=level_shares,
+            shares=of,
+            level_shares=of_levels,
+            compression=by,
+            level_compression=by_levels,
             failover_after_ms=self.integer(
                 fields.get("failover_after_ms", default.failover_after_ms),
                 f"{path}.failover_after_ms",
@@ -402,15 +413,23 @@ class _Decoder:
             skip_overtaken=self.patterns(fields, "skip_overtaken", path, default.skip_overtaken),
         )
 
-    def shares(self, values: object, path: str) -> tuple[int, dict[int, int]]:
-        """Of all links, or by level; who is not named has 1."""
+    def by_level(
+        self,
+        fields: dict[str, object],
+        key: str,
+        path: str,
+        default: T,
+        one: Callable[[object, str], T],
+    ) -> tuple[T, dict[int, T]]:
+        """Of all links, or by level; who is not named has the default."""
+        path, values = f"{path}.{key}", fields.get(key, default)
         if not isinstance(values, dict):
-            return self.integer(values, path, *_SHARES), {}
-        by_level = {
-            self.level(level, below(path, level)): self.integer(of, below(path, level), *_SHARES)
-            for level, of in values.items()
+            return one(values, path), {}
+        found = {
+            self.level(level, below(path, level)): one(value, below(path, level))
+            for level, value in values.items()
         }
-        return Links().shares, by_level
+        return default, found
 
     def offsets(self, values: object, path: str) -> OffsetSettings:
         fields = self.mapping(values, path, "offsets")

@@ -136,6 +136,9 @@ _METRICS_PORTS = {
 }
 """Behind each as many as there are of its kind, or its level: what comes later moves none."""
 
+_SHARES_APART = 64
+"""More than there are levels: where the same of the next share of links is."""
+
 
 def placed_on_hosts(topology: Topology) -> dict[str, list[PlacedProcess]]:
     """Return the processes of each host of a topology, where they are on it by their names.
@@ -144,9 +147,12 @@ def placed_on_hosts(topology: Topology) -> dict[str, list[PlacedProcess]]:
         DeploymentError: They cannot be.
     """
     hosts: dict[str, str] = {one.name: one.host for one in topology.clusters}
+    numbers = {
+        one.name: one.level + _SHARES_APART * one.share for one in plan(topology).distributors
+    }
 
     def metrics_at(kind: ProcessKind, name: str, cluster: str, _index: int) -> str:
-        number = int(name.rpartition("-")[2]) if name[-1].isdigit() else 0
+        number = numbers.get(name, int(name.rpartition("-")[2]) if name[-1].isdigit() else 0)
         return f"{hosts[cluster]}:{_METRICS_PORTS[kind] + number}"
 
     return by_host(placed(topology, metrics_at))

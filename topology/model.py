@@ -310,9 +310,13 @@ class ControlSpec:
     directory: str = "control"
     base: str = field(default="", compare=False, repr=False)
 
-    def socket_path(self, cluster: str, level: int) -> str:
-        """Path of one distributor's socket."""
-        return posixpath.join(self.base, self.directory, f"{cluster}-level-{level}.sock")
+    def socket_path(self, distributor: str) -> str:
+        """Path of one distributor's socket, by its name."""
+        return posixpath.join(self.base, self.directory, f"{distributor}.sock")
+
+
+COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
+"""Those of Kafka's record batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -327,8 +331,11 @@ class Links:
         records_per_s: The same.
         skip_overtaken: Patterns of topics that go on behind what the source keeps no more; all
             others stop.
-        shares: How many flows of a controller copy a link's records, each its partitions.
+        shares: In how many processes, or flows of a controller, a link's records are copied, each
+            its partitions.
         level_shares: The same of links that cross these levels.
+        compression: By what batches are compressed that are not yet, one of `COMPRESSIONS`.
+        level_compression: The same of links that cross these levels.
     """
 
     failover_after_ms: int = 5_000
@@ -339,13 +346,20 @@ class Links:
     skip_overtaken: tuple[str, ...] = ()
     shares: int = 1
     level_shares: Mapping[int, int] = field(default_factory=dict)
+    compression: str = "none"
+    level_compression: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "level_shares", MappingProxyType(dict(self.level_shares)))
+        for name in ("level_shares", "level_compression"):
+            object.__setattr__(self, name, MappingProxyType(dict(getattr(self, name))))
 
     def shares_at(self, level: int) -> int:
-        """How many flows copy the records of a link that crosses a level."""
+        """In how many shares the records of a link are copied that crosses a level."""
         return self.level_shares.get(level, self.shares)
+
+    def compression_at(self, level: int) -> str:
+        """By what a link compresses that crosses a level."""
+        return self.level_compression.get(level, self.compression)
 
     def skips(self, topic: str) -> bool:
         """Whether a topic goes on behind what the source keeps no more."""

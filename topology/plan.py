@@ -59,11 +59,33 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distributor:
-    """One process: the links of one cluster and level."""
+    """One process: the links of one cluster and level, or a share of them.
+
+    Attributes:
+        cluster: Whose records it copies.
+        level: That its links cross.
+        links: All of them.
+        share: Which part of their partitions it has, counted from 0.
+        shares: Of how many.
+    """
 
     cluster: ClusterName
     level: int
     links: tuple[Link, ...]
+    share: int = 0
+    shares: int = 1
+
+    @property
+    def name(self) -> str:
+        """That of its process."""
+        whole = f"{self.cluster}-level-{self.level}"
+        return whole if self.shares == 1 else f"{whole}-share-{self.share}-of-{self.shares}"
+
+    @property
+    def title(self) -> str:
+        """The same, for people."""
+        whole = f"{self.cluster} level {self.level}"
+        return whole if self.shares == 1 else f"{whole} share {self.share}/{self.shares}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +105,12 @@ class Plan:
         for link in self.links:
             groups.setdefault((link.source, link.level), []).append(link)
         return tuple(
-            Distributor(cluster=cluster, level=level, links=tuple(links))
+            Distributor(
+                cluster=cluster, level=level, links=tuple(links), share=share, shares=shares
+            )
             for (cluster, level), links in groups.items()
+            for shares in (self.topology.links.shares_at(level),)
+            for share in range(shares)
         )
 
     def on(self, span: tuple[ClusterName, ...]) -> Plan:

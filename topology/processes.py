@@ -89,8 +89,7 @@ def processes_of(
         *_gateways(plan.topology, directory),
     ]
     reads = {
-        _name(distributor): _read_by(plan.topology, distributor)
-        for distributor in plan.distributors
+        distributor.name: _read_by(plan.topology, distributor) for distributor in plan.distributors
     }
     clusters = _for_links(plan.topology.clusters)
     everything = repr((clusters, plan.topology.fields, plan.topology.primary))
@@ -189,12 +188,13 @@ def _retained(rule: RetentionSpec) -> str:
 def _distributors(plan: Plan, file: PurePath) -> list[_Draft]:
     return [
         (
-            _name(distributor),
+            distributor.name,
             ProcessKind.DISTRIBUTOR,
             distributor.cluster,
             [
                 *("distributor", "run", "--topology", str(file)),
                 *("--cluster", distributor.cluster, "--level", str(distributor.level)),
+                *_share(distributor),
             ],
         )
         for distributor in plan.distributors
@@ -245,20 +245,30 @@ def _schema_distributors(topology: Topology, file: PurePath) -> list[_Draft]:
     ]
 
 
-def _name(distributor: Distributor) -> str:
-    return f"{distributor.cluster}-level-{distributor.level}"
+def _share(distributor: Distributor) -> list[str]:
+    """What it is told of which share it has."""
+    whole = distributor.shares == 1
+    return [] if whole else ["--share", f"{distributor.share}/{distributor.shares}"]
 
 
 def _read_by(topology: Topology, distributor: Distributor) -> str:
     """Its links, both ends of each, and what holds for all; not what others do."""
     ends = {name for link in distributor.links for name in (link.source, *link.targets)}
     clusters = _for_links(cluster for cluster in topology.clusters if cluster.name in ends)
+    links = replace(
+        topology.links,
+        shares=1,
+        level_shares={},
+        compression=topology.links.compression_at(distributor.level),
+        level_compression={},
+    )
     rest = replace(
         topology,
         name="",
         clusters=clusters,
         tree=distributor.cluster,
         levels=replace(topology.levels, retired=()),
+        links=links,
         metrics=None,
         web=None,
     )

@@ -22,6 +22,7 @@ from topology.addresses import socket_fault
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
+from topology.plan import plan
 from topology.replica_rules import replica_places, replica_problems
 from topology.store_rules import store_problems
 
@@ -44,7 +45,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_leaves(topology),
         *problems_of_reach(topology),
         *_targets(topology),
-        *_shares(topology),
+        *_levels_of_links(topology),
         *_hosts(topology),
         *_endpoints(topology),
         *_directories(topology),
@@ -160,15 +161,17 @@ def _leaves(topology: Topology) -> Iterator[Problem]:
             )
 
 
-def _shares(topology: Topology) -> Iterator[Problem]:
+def _levels_of_links(topology: Topology) -> Iterator[Problem]:
     known = sorted({branch.level for branch in branches(topology.tree)})
-    for level in topology.links.level_shares:
-        if level and level not in known:
-            yield Problem(
-                f"$.links.shares.{level}",
-                f"level {level} is not in the tree",
-                f"levels there: {', '.join(map(str, known))}",
-            )
+    links = topology.links
+    for key, levels in (("shares", links.level_shares), ("compression", links.level_compression)):
+        for level in levels:
+            if level and level not in known:
+                yield Problem(
+                    f"$.links.{key}.{level}",
+                    f"level {level} is not in the tree",
+                    f"levels there: {', '.join(map(str, known))}",
+                )
 
 
 def _targets(topology: Topology) -> Iterator[Problem]:
@@ -325,20 +328,24 @@ def process_count(topology: Topology) -> int:
 
 
 def distributor_count(topology: Topology) -> int:
-    """How many distributors a topology has: one for each branch above each cluster that sends."""
+    """How many distributors a topology has.
+
+    For each branch above each cluster that sends there are as many as its links have shares.
+    """
     mute = {cluster.name for cluster in topology.clusters if cluster.receive_only}
-    return sum(name not in mute for branch in branches(topology.tree) for name in leaves(branch))
+    return sum(
+        topology.links.shares_at(branch.level)
+        for branch in branches(topology.tree)
+        for name in leaves(branch)
+        if name not in mute
+    )
 
 
 def _control(topology: Topology) -> Iterator[Problem]:
     control = topology.control
     if control is None or not control.directory:
         return
-    sockets = [
-        control.socket_path(name, branch.level)
-        for branch in branches(topology.tree)
-        for name in leaves(branch)
-    ]
+    sockets = [control.socket_path(one.name) for one in plan(topology).distributors]
     fault = socket_fault(max(sockets, key=len)) if sockets else None
     if fault is not None:
         yield Problem("$.control.directory", *fault)

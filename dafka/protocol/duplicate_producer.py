@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
+from dafka.limits import COMPARED_BYTES_MAX
 from dafka.protocol.effects import Compare, Disputed, Dropped
 from dafka.records.batch import Run, has_append_time, raw_records, run_of
 from dafka.records.envelope import ENVELOPE_BYTES
@@ -80,13 +81,8 @@ def _place(batch: Batch, sequence: int) -> Run | None:
     return None if run is None else run.behind(sequence - batch.sequence)
 
 
-COMPARED_BYTES_MAX = 1024 * 1024
-"""What compressed records may stand for to be compared: a millisecond of a store's time, for which
-whoever wants to keep it busy has to send no more than a kilobyte. Others are dropped."""
-
-
 def _between(batch: Batch, low: int, high: int) -> list[RawRecord]:
-    records = raw_records(batch.content, COMPARED_BYTES_MAX)
+    records = raw_records(batch.content, COMPARED_BYTES_MAX)  # what stands for more is dropped
     return [record for record in records if low <= record.sequence < high]
 
 

@@ -21,8 +21,13 @@ from dafka.model import ALL_SLOTS, SYSTEM, Partition, PartitionShare, Slots
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
-from dafka.records.batch import is_compressed, newest_ms, raw_records
-from dafka.records.digest import digest_of_batches, digest_of_headers, digest_of_records
+from dafka.records.batch import newest_ms, raw_records
+from dafka.records.digest import (
+    digest_of_batches,
+    digest_of_headers,
+    digest_of_records,
+    expanded_batches,
+)
 from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.log import Mark, extent_of, goes_on
 from dafka.storage.new_disk import catch_up, is_new
@@ -526,14 +531,13 @@ def _digest(
     count = question.sequence + question.count - first
     if question.exact:
         count = min(count, bounds.digest_records)
-    batches = log.read(partition, first, count, bounds.digest_bytes) if count > 0 else []
+    stored = log.read(partition, first, count, bounds.digest_bytes) if count > 0 else []
+    batches = expanded_batches(stored, bounds.digest_bytes)
     gap_end = _gap_end(log, partition, first, batches) if count > 0 else first
     if gap_end > first:
         return messages.DigestResponse(first, min(gap_end, first + count), b"", _GAP)
     if not batches or not question.exact:
         return messages.DigestResponse(*_whole(batches, first, digest_of_batches))
-    if any(is_compressed(batch.content) for batch in batches):
-        batches = batches[:1]  # what it stands for is bounded, but by far more than what it has
     end = min(batches[-1].end, first + count)
     try:
         return messages.DigestResponse(first, end, digest_of_records(batches, first, end))

@@ -20,7 +20,12 @@ from aiokafka.record.default_records import (
 )
 
 from dafka.errors import RecordError
-from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX
+from dafka.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_RECORDS_MAX,
+    COMPARED_BYTES_MAX,
+    EXPANDED_BYTES_MAX,
+)
 from dafka.model import Batch, Header, Record
 from dafka.records.compression import Codec, compressed, expanded
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, pack, unpack
@@ -317,6 +322,37 @@ def plain(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
     LENGTH.pack_into(header, ENVELOPE_BYTES + LENGTH_AT, length)
     ATTRIBUTES.pack_into(header, ENVELOPE_BYTES + CRC_FROM, attributes & ~CODEC_MASK)
     return b"".join((header, records))
+
+
+def compressed_content(content: bytes, codec: Codec) -> bytes:
+    """Return a checked content with its records compressed.
+
+    `expanded_content` makes of it what it was, octet by octet. It stays as it is if they are
+    compressed already, get no smaller, or are more than what stores expand to compare.
+    """
+    if codec is Codec.NONE or len(content) > COMPARED_BYTES_MAX or is_compressed(content):
+        return content
+    smaller = compressed(content[RECORDS_FROM:], codec)
+    if RECORDS_FROM + len(smaller) >= len(content):
+        return content
+    return content[:ENVELOPE_BYTES] + _with_records(content[ENVELOPE_BYTES:], smaller, codec)
+
+
+def expanded_content(content: bytes, bytes_max: int) -> bytes:
+    """Return a checked content as it was before it was compressed; itself if it is not.
+
+    Args:
+        content: Any.
+        bytes_max: What its records may stand for.
+
+    Raises:
+        RecordError: They are damaged, or stand for more.
+    """
+    if not is_compressed(content):
+        return content
+    batch = bytearray(memoryview(plain(content, bytes_max))[ENVELOPE_BYTES:])
+    CRC.pack_into(batch, CRC_AT, checksum(batch))
+    return content[:ENVELOPE_BYTES] + batch
 
 
 def has_append_time(content: bytes) -> bool:

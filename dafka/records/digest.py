@@ -1,10 +1,12 @@
 """Digests of ranges of records, by which logs are compared without their contents travelling.
 
-Envelopes are left out: they differ between clusters by design. There are three digests of a range:
-one of its records, for logs that have the same ones in other batches; one of its batches as they
-stand, at the cost of hashing their bytes, a hundredth of parsing them; and one of the batches'
-headers alone. These name the producer's run and place, the times of the first and the last record,
-and the checksum with which the records came: enough to tell histories apart, not to find damage.
+Envelopes are left out: they differ between clusters by design, as compression may. There are three
+digests of a range: one of its records, for logs that have the same ones in other batches; one of
+its batches as they were before they were compressed, at the cost of hashing their bytes, a
+hundredth of parsing them; and one of the batches' headers alone. These name the producer's run and
+place, the times of the first and the last record, and the checksum with which the records came:
+enough to tell histories apart, not to find damage. Where a link has compressed they differ, and the
+others decide.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ import struct
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
-from dafka.records.batch import RECORDS_FROM, checked_header, raw_records
+from dafka.limits import COMPARED_BYTES_MAX
+from dafka.model import replace
+from dafka.records.batch import RECORDS_FROM, checked_header, expanded_content, raw_records
 from dafka.records.envelope import ENVELOPE_BYTES
 
 if TYPE_CHECKING:
@@ -36,6 +40,29 @@ _RECORD = struct.Struct(">QqIII")
 
 _HEADER = struct.Struct(">II")
 """Length of a header's name, and of its value plus one (0: none)."""
+
+
+def expanded_batches(batches: Sequence[Batch], bytes_max: int) -> list[Batch]:
+    """Return the first of these as they were before they were compressed, at least one.
+
+    Args:
+        batches: In order, checked.
+        bytes_max: What they may come to. One that stands for more than `COMPARED_BYTES_MAX`, or
+            cannot be read, stays as it is, and alone.
+    """
+    found: list[Batch] = []
+    size = 0
+    for batch in batches:
+        try:
+            content = expanded_content(batch.content, COMPARED_BYTES_MAX)
+        except RecordError:
+            return found or [batch]
+        size += len(content)
+        if found and size > bytes_max:
+            break
+        same = content is batch.content
+        found.append(batch if same else replace(batch, content=content))
+    return found
 
 
 def digest_of_batches(batches: Sequence[Batch]) -> bytes:

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError
 from dafka.model import is_loopback
+from dafka.plural import counted
 from dafka.transport.binding import EVERY_HOST
 from distributor.errors import PlanError
+from topology import plan
 from topology.model import ControllerSpec, ReplicaSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from topology.model import ClusterSpec, Topology
+    from topology.plan import Distributor
 
 
 def cluster_of(declared: Topology, name: str, file: Path) -> ClusterSpec:
@@ -33,6 +36,47 @@ def cluster_of(declared: Topology, name: str, file: Path) -> ClusterSpec:
             return cluster
     known = ", ".join(one.name for one in declared.clusters)
     raise PlanError(f"no cluster {name!r} in {file}: there are {known}")
+
+
+def called_distributors(
+    declared: Topology, cluster: str, level: int, file: Path
+) -> list[Distributor]:
+    """Return the distributors of one cluster and level: as many as their links have shares.
+
+    Raises:
+        PlanError: There is none.
+    """
+    every = plan(declared).distributors
+    found = [one for one in every if (one.cluster, one.level) == (cluster, level)]
+    if not found:
+        known = sorted({f"{one.cluster}/{one.level}" for one in every})
+        raise PlanError(
+            f"no distributor for cluster {cluster!r} and level {level} in {file}: "
+            f"there are {', '.join(known)}"
+        )
+    return found
+
+
+def called_share(distributors: Sequence[Distributor], share: str | None, file: Path) -> Distributor:
+    """Return the one of these that has a share, `I/N`.
+
+    Raises:
+        MisuseError: None of them has, or it is not said which of several is meant.
+    """
+    first, of = distributors[0], len(distributors)
+    if share is None and of == 1:
+        return first
+    for one in distributors:
+        if share == f"{one.share}/{of}":
+            return one
+    by_file = f"by {file} links of level {first.level} are in {counted(of, 'share')}"
+    if share is None:
+        raise MisuseError(f"{by_file}: give each process its --share, from 0/{of} to {of - 1}/{of}")
+    cure = f"give one from 0/{of} to {of - 1}/{of}, or write another number"
+    raise MisuseError(
+        f"--share {share} is none of the file's: {by_file}; {cure} under links: {{shares: …}} "
+        "into it, where all commands look"
+    )
 
 
 def refuse_beside_replicas(cluster: ClusterSpec, command: str, file: Path) -> None:

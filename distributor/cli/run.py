@@ -11,21 +11,26 @@ import typer
 
 from dafka.cli.options import LogFormat, LogLevel, Metrics, ShutdownMs, Web, observed
 from dafka.errors import MisuseError
+from dafka.model import PartitionShare
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, LongRunning, end_within, run_until_told
-from distributor.cli.called import on_own_host, refuse_beside_replicas
+from distributor.cli.called import (
+    called_distributors,
+    called_share,
+    on_own_host,
+    refuse_beside_replicas,
+)
 from distributor.cli.options import Conf, Engine, Master
 from distributor.control.agent import ControlServer, SteeredLink
-from distributor.errors import PlanError
+from distributor.control.writer_watch import WriterWatch
 from distributor.loading import load
 from distributor.local.processes import control_endpoint
 from distributor.operations.heartbeat import heartbeat_of
-from topology import plan
 
 if TYPE_CHECKING:
     from topology.model import Topology
-    from topology.plan import Link
+    from topology.plan import Distributor
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +40,10 @@ def run(
     cluster: Annotated[str, typer.Option(help="The cluster to copy from.")],
     level: Annotated[int, typer.Option(help="The tree level to copy across.")],
     conf: Conf,
+    share: Annotated[
+        str | None,
+        typer.Option(help="Which share of the links, I/N from 0/N on, where the file has N."),
+    ] = None,
     host: Annotated[
         str | None,
         typer.Option(help="Interface its nodes bind, if it is not on its cluster's host."),
@@ -63,57 +72,65 @@ def run(
     keep_freed_memory()
     collect_rarely()
     declared = load(topology)
-    links = _links_of(declared, cluster, level, topology)
+    called = called_distributors(declared, cluster, level, topology)
     refuse_beside_replicas(declared.cluster(cluster), "distributor run", topology)
     if host is not None:
         declared = on_own_host(declared, declared.cluster(cluster), f"{host}:0")
     if engine is Engine.SPARK:
-        if metrics is not None:
-            raise MisuseError("--metrics needs --engine native: Spark serves its own")
+        _refuse_in_spark(metrics, share)
         # A link without Spark need not wait for what shows the progress of a job.
         from distributor.cli.spark import run_links
 
         run_links(
-            declared, topology.parent, links, master=master, conf=conf, available_now=available_now
+            declared,
+            topology.parent,
+            called[0].links,
+            master=master,
+            conf=conf,
+            available_now=available_now,
         )
         return
     if available_now:
         raise MisuseError("--available-now needs --engine spark")
+    distributor = called_share(called, share, topology)
     health = observed(metrics, web)
     with ExitStack() as stack:
-        nodes: list[SteeredLink] = []
-        for link in links:
-            node = SteeredLink(declared, link)
-            stack.callback(node.close)
-            nodes.append(node)
-        running: list[LongRunning] = [*nodes]
-        beats = heartbeat_of(declared, cluster, level)
-        if beats is not None:
-            stack.callback(beats.close)
-            running.append(beats)
-        endpoint = control_endpoint(declared, cluster, level)
-        if endpoint:
-            stack.callback(ControlServer(endpoint, nodes).close)
-        for link in links:
-            facts = {"source": link.source, "target": link.target, "level": link.level}
-            log.info("link is up", extra=facts)
+        running = _begun(declared, distributor, stack)
         health.watch(*running)
         run_until_told(*running)
         end_within(shutdown_ms)
 
 
-def _links_of(declared: Topology, cluster: str, level: int, file: Path) -> list[Link]:
-    """The links of a distributor.
+def _begun(declared: Topology, distributor: Distributor, stack: ExitStack) -> list[LongRunning]:
+    """Begin what a distributor does; it ends with the stack."""
+    watch = WriterWatch(declared)
+    stack.callback(watch.close)
+    share = PartitionShare(distributor.share, distributor.shares)
+    nodes: list[SteeredLink] = []
+    for link in distributor.links:
+        node = SteeredLink(declared, link, share=share)
+        stack.callback(node.close)
+        nodes.append(node)
+    running: list[LongRunning] = [*nodes]
+    if share.number == 0:
+        beats = heartbeat_of(declared, distributor.cluster, distributor.level)
+        if beats is not None:
+            stack.callback(beats.close)
+            running.append(beats)
+    endpoint = control_endpoint(declared, distributor)
+    if endpoint:
+        stack.callback(ControlServer(endpoint, nodes).close)
+    for node, link in zip(nodes, distributor.links, strict=True):
+        node.stand(watch)  # once its socket is its own: a second one here supersedes nobody
+        facts = {"source": link.source, "target": link.target, "level": link.level}
+        if share.of > 1:
+            facts["share"] = f"{share.number}/{share.of}"
+        log.info("link is up", extra=facts)
+    return running
 
-    Raises:
-        PlanError: There is none of this cluster and level.
-    """
-    all_links = plan(declared).links
-    links = [link for link in all_links if link.source == cluster and link.level == level]
-    if not links:
-        known = sorted({f"{link.source}/{link.level}" for link in all_links})
-        raise PlanError(
-            f"no distributor for cluster {cluster!r} and level {level} in {file}: "
-            f"there are {', '.join(known)}"
-        )
-    return links
+
+def _refuse_in_spark(metrics: str | None, share: str | None) -> None:
+    if metrics is not None:
+        raise MisuseError("--metrics needs --engine native: Spark serves its own")
+    if share is not None:
+        raise MisuseError("--share needs --engine native: a Spark job divides links by itself")

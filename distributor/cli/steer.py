@@ -28,7 +28,7 @@ from distributor.cli.controller_asks import (
 )
 from distributor.cli.options import DEFAULT_LOGS, File, Json
 from distributor.control.client import ControlClient
-from distributor.control.protocol import LinkRow
+from distributor.control.protocol import LinkRow, PassedOver
 from distributor.errors import CommandError, PlanError
 from distributor.local.processes import control_endpoints
 from distributor.operations.apply import Applying
@@ -40,7 +40,7 @@ from topology.output import Columns, column, fields_of, number, open_console, pr
 from topology.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from topology.diff import Step
     from topology.model import ClusterSpec
@@ -107,8 +107,10 @@ def retarget(
         shown = operator_certificates(certificate, certificate_key, controller_ca)
         tell_aimed(retarget_controlled(controlled, level, to, shown), as_json=json_lines)
         return
-    with ControlClient(_endpoint(file, cluster, level)) as client:
-        row = _retargeted(client, to)
+    with ExitStack() as stack:
+        endpoints = _shares(file, cluster, level)
+        clients = [stack.enter_context(ControlClient(endpoint)) for endpoint in endpoints]
+        row = _retargeted(clients, to)
     if json_lines:
         print_json(_fields(row))
     else:
@@ -116,22 +118,47 @@ def retarget(
         say(f"{name} serves {row.target}; it stood still {row.stall_ms} ms")
 
 
-def _retargeted(client: ControlClient, to: str) -> LinkRow:
-    """Give the command and wait for its end."""
-    client.retarget(to)
+def _retargeted(clients: Sequence[ControlClient], to: str) -> LinkRow:
+    """Give the command to each share and wait for its end; of shares the longest stall counts.
+
+    Raises:
+        CommandError: None obeys, or some do not answer: in containers, each has its own sockets.
+    """
+    told: list[ControlClient] = []
+    refusals: list[CommandError] = []
+    for client in clients:
+        try:
+            client.retarget(to)
+            told.append(client)
+        except CommandError as error:
+            refusals.append(error)
+    if not told:
+        raise refusals[0]
+    row = _waited_for(told, to)
+    if refusals:
+        done = f"{counted(len(told), 'share')} of {len(clients)} did"
+        raise CommandError(f"{done}, give the command where the others are: {refusals[0]}")
+    return row
+
+
+def _waited_for(clients: Sequence[ControlClient], to: str) -> LinkRow:
     deadline = time.monotonic() + RETARGET_S_MAX
-    branch: int | None = None
+    begun: set[tuple[int, int]] = set()
+    """Shares and branches that were seen to drain."""
     waits_for = ""
     while time.monotonic() < deadline:
-        rows = client.links()
-        draining = [row for row in rows if row.next == to]
-        there = [row for row in rows if row.target == to]
+        shares = dict(enumerate(client.links() for client in clients))
+        draining = [(one, row) for one, rows in shares.items() for row in rows if row.next == to]
+        there = [row for rows in shares.values() for row in rows if row.target == to]
+        left = [one for one, rows in shares.items() if all(row.target != to for row in rows)]
+        begun |= {(one, row.branch) for one, row in draining}
         if draining:
-            waits_for, branch = draining[0].waits_for or waits_for, draining[0].branch
-        elif there and all(row.stall_ms >= 0 for row in there):
-            return there[0]
-        elif not there and branch in {row.branch for row in rows if not row.next}:
-            raise CommandError(f"not drained in time, nothing has changed: {waits_for}")
+            waits_for = draining[0][1].waits_for or waits_for
+        elif not left and all(row.stall_ms >= 0 for row in there):
+            return max(there, key=lambda row: row.stall_ms)
+        elif any((one, row.branch) in begun for one in left for row in shares[one]):
+            some = f"{counted(len(there), 'share')} of {len(clients)} did" if there else ""
+            raise CommandError(f"not drained in time, {some or 'nothing has changed'}: {waits_for}")
         time.sleep(LOOK_S)
     raise CommandError(f"not within {RETARGET_S_MAX:.0f} s: {waits_for or 'no link goes there'}")
 
@@ -163,9 +190,30 @@ def resume(
         passed = resume_controlled(controlled, level, topic, shown)
         tell_passed(place, topic, passed, as_json=json_lines)
         return
-    with ControlClient(_endpoint(file, cluster, level)) as client:
-        passed = client.resume(topic)
+    passed = _resumed(_shares(file, cluster, level), topic)
     tell_passed(place, topic, passed, as_json=json_lines)
+
+
+def _resumed(endpoints: Sequence[str], topic: str) -> PassedOver:
+    """Have all shares go on; of shares those refuse that have nothing to pass over.
+
+    Raises:
+        CommandError: All do, or one does not answer.
+    """
+    passed: list[PassedOver] = []
+    refusals: list[CommandError] = []
+    with ExitStack() as stack:
+        clients = [stack.enter_context(ControlClient(endpoint)) for endpoint in endpoints]
+        for client in clients:
+            client.links()  # who is silent is told of before anything is done
+        for client in clients:
+            try:
+                passed.append(client.resume(topic))
+            except CommandError as error:
+                refusals.append(error)
+    if not passed:
+        raise refusals[0]
+    return PassedOver(sum(one.partitions for one in passed), sum(one.records for one in passed))
 
 
 def lost(
@@ -230,7 +278,8 @@ def _controlled(file: Path, cluster: str) -> ClusterSpec | None:
     return found[0] if found else None
 
 
-def _endpoint(file: Path, cluster: str, level: int) -> str:
+def _shares(file: Path, cluster: str, level: int) -> list[str]:
+    """Where each share of a cluster's links of a level takes commands."""
     the_plan = plan(load(file))
     endpoints = _endpoints(the_plan)
     if (cluster, level) not in endpoints:
@@ -239,13 +288,13 @@ def _endpoint(file: Path, cluster: str, level: int) -> str:
     return endpoints[cluster, level]
 
 
-def _endpoints(the_plan: Plan) -> dict[tuple[str, int], str]:
+def _endpoints(the_plan: Plan) -> dict[tuple[str, int], list[str]]:
     if the_plan.topology.control is None:
         raise PlanError("the topology has no `control` sockets: see config/README.md")
-    return {
-        (distributor.cluster, distributor.level): endpoint
-        for distributor, endpoint in control_endpoints(the_plan)
-    }
+    endpoints: dict[tuple[str, int], list[str]] = {}
+    for distributor, endpoint in control_endpoints(the_plan):
+        endpoints.setdefault((distributor.cluster, distributor.level), []).append(endpoint)
+    return endpoints
 
 
 def _fields(row: LinkRow) -> dict[str, Any]:

@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING, Protocol, assert_never
 from dafka.errors import MisuseError, WireError
 from dafka.model import WHOLE
 from dafka.process import metrics
-from dafka.process.clock import now_ms
+from dafka.process.clock import now_ms, wall_ms
 from dafka.process.files import private_directory
 from dafka.process.threads import wait_for_end
 from dafka.query.paging import page
 from dafka.transport.request import QueryServer
 from dafka.wire.primitives import octets_of, text
 from distributor.control import protocol
+from distributor.control.messages import Flow, FlowKind
 from distributor.control.protocol import (
     STOPPED_MAX,
+    SUPERSEDED_STATE,
     VERSION,
     LinkRow,
     StoppedRow,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dafka.model import Partition, PartitionShare
+    from distributor.control.writer_watch import WatchedWriter, WriterWatch
     from distributor.link.events import Hole, Stop
     from distributor.link.progress import LinkProgress
     from distributor.link.target import TargetEvent
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+
+_OTHERS_END = "the end of another process that was started later and writes the same"
 
 REOPEN_MS_MAX = 10_000
 """So long a link may take to begin anew before it is taken to stand still: on a busy machine it is
@@ -65,7 +70,7 @@ class SteeredLink:
         probe_interval_ms: How often to look at the targets.
         permitted: Whether it may write; if not, it is ready to, until `permit`.
         is_flow: Whether it is one of a replica: of records alone, and its progress is asked for.
-        share: Which partitions it carries.
+        share: Which partitions it carries. Positions of groups the first share brings.
         passes: Holes that it passes over.
     """
 
@@ -85,22 +90,52 @@ class SteeredLink:
         self._permitted = permitted
         self._is_flow = is_flow
         self._share, self._passes = share, passes
+        self._standing: WatchedWriter | None = None
+        """What is said of it at its targets; of a flow its thread says it."""
         self.targets: tuple[str, ...] = link.targets
         self._lock = threading.Lock()
         """Held while one node ends and the next begins."""
         self._reopening_ms: int | None = None
         """Since when that is so, if it is."""
         self._node = self._opened(link.target)
-        self._offsets = None if is_flow else OffsetsNode(topology, link)
+        self._offsets = self._offsets_towards(link.target)
         self._thread = SteeringThread(topology, link, self, probe_interval_ms)
 
     def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
         self._thread.tell(event)
 
+    def stand(self, watch: WriterWatch) -> None:
+        """Say at the targets that it writes; from now on it makes way for who began later.
+
+        Two may write the same without harm (ADR 43), but one of them does it in vain.
+        """
+        flow = Flow(self._link, FlowKind.RECORDS, self._share.number, self._share.of)
+        self._standing = watch.begin(flow, wall_ms(), lambda: self._thread.call(self._make_way))
+        self._thread.call(self._make_way)  # it may have been told before it was known
+
+    def _make_way(self) -> None:
+        """Write no more while another process does that began later; else write again."""
+        assert self._standing is not None
+        later = self._standing.later
+        if self._permitted is not bool(later):
+            return
+        facts = {"source": self._link.source, "level": self._link.level, "share": self._share}
+        if not later:
+            log.info("link writes again: the other process does no more", extra=facts)
+            self.permit()
+            return
+        log.warning("link writes no more: another process that began later does", extra=facts)
+        aim = self._thread.steering.aim
+        with self._lock:
+            self._permitted = False
+        if not aim.holding:  # what is on hold writes nothing, and what comes behind may not
+            self.reopen(aim.current)
+
     def row(self) -> LinkRow:
         """What the link does."""
         steering = self._thread.steering
+        superseded = self._standing is not None and not self._permitted
         stops = self._node.stops
         reasons = [stop.reason for stop in stops.values()]
         left, starved, left_ms = steering.left or ("", "", 0)
@@ -109,9 +144,9 @@ class SteeredLink:
             level=self._link.level,
             branch=self._link.branch,
             target=steering.aim.current,
-            state=steering.state,
+            state=SUPERSEDED_STATE if superseded else steering.state,
             next=steering.aim.next or "",
-            waits_for=steering.waits_for,
+            waits_for=_OTHERS_END if superseded else steering.waits_for,
             switches=steering.switches,
             stall_ms=steering.stall_ms,
             diverged=reasons.count(StopReason.DIVERGED),
@@ -141,6 +176,8 @@ class SteeredLink:
         with self._lock:
             self._permitted = True
             self._node.permit()
+            if self._offsets is None:
+                self._offsets = self._offsets_towards(self._thread.steering.aim.current)
 
     @property
     def permitted(self) -> bool:
@@ -187,6 +224,8 @@ class SteeredLink:
 
     def close(self) -> None:
         """End."""
+        if self._standing is not None:
+            self._standing.end()
         self._thread.close()
         with self._lock:
             if self._offsets is not None:
@@ -222,7 +261,12 @@ class SteeredLink:
             if self._offsets is not None:
                 # Records first: it may just be asking stores that do not answer.
                 self._offsets.close()
-                self._offsets = OffsetsNode(self._topology, self._link, target)
+            self._offsets = self._offsets_towards(target)
+
+    def _offsets_towards(self, target: str) -> OffsetsNode | None:
+        if self._is_flow or self._share.number or not self._permitted:
+            return None
+        return OffsetsNode(self._topology, self._link, target)
 
     def _opened(self, target: str) -> LinkNode:
         return LinkNode(

@@ -95,10 +95,11 @@ class LinkRow(Struct, frozen=True, array_like=True):
         branch: Which child of the branch it leads into, counted from 0.
         target: Cluster it copies to.
         state: `serving`, `draining`, `paused`, `drained` when what it sent before the pause is on
-            every cluster beyond, `silent` when the target gives no sign of life, or `stuck` when
-            it takes nothing of what there is for it.
+            every cluster beyond, `silent` when the target gives no sign of life, `stuck` when it
+            takes nothing of what there is for it, or `superseded` while another process that was
+            started later writes the same, so that this one does not.
         next: Cluster it will copy to once what was sent is everywhere; empty if none.
-        waits_for: What it waits for while it drains or is stuck, for people.
+        waits_for: What it waits for while it drains, or is stuck or superseded, for people.
         switches: How often the target was changed.
         stall_ms: How long copying stood still at the last change; -1 if it has not ended yet.
         diverged: Partitions it does not copy, as the target has other records of them.
@@ -287,6 +288,9 @@ def values_of(page: OpenedPage | RememberedPage) -> dict[str, object]:
     values: dict[str, object] = to_builtins(page)
     return values
 
+
+SUPERSEDED_STATE = "superseded"
+"""The state of a link that another process writes; see `LinkRow`."""
 
 CONTROLLER_PAGE = "/controller"
 """Where a controller tells what it knows."""

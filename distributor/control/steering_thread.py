@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import Empty, Queue
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from distributor.link.target import TargetSettings
 from distributor.survey import ASKED_AT_ONCE_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributor.control.steering import SteeredNode
     from distributor.link.target import TargetEvent
     from topology.model import Topology
@@ -38,7 +41,7 @@ class SteeringThread:
     ) -> None:
         self.failure: DafkaError | None = None
         """Why it has ended by itself."""
-        self._commands: Queue[TargetEvent] = Queue(COMMANDS_MAX)
+        self._commands: Queue[Callable[[], None]] = Queue(COMMANDS_MAX)
         at_once = min(len(link.targets), ASKED_AT_ONCE_MAX)
         self._pool = ThreadPoolExecutor(max_workers=at_once, thread_name_prefix="dafka-probe")
         self._stores = ClusterStores(topology, link)
@@ -60,8 +63,12 @@ class SteeringThread:
 
     def tell(self, event: TargetEvent) -> None:
         """Pass a command on; it is obeyed a moment later."""
+        self.call(partial(self.steering.handle, event))
+
+    def call(self, command: Callable[[], None]) -> None:
+        """Have something done by this thread, a moment later."""
         if not self._commands.full():
-            self._commands.put_nowait(event)
+            self._commands.put_nowait(command)
 
     @property
     def closed(self) -> bool:
@@ -87,8 +94,9 @@ class SteeringThread:
     def _turn(self) -> None:
         try:
             command = self._commands.get(timeout=self.steering.wait_ms() / 1_000)
-            self.steering.handle(command)
         except Empty:
             pass
+        else:
+            command()
         if not self._stopping.is_set():
             self.steering.look()

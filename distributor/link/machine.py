@@ -23,7 +23,8 @@ from dafka.protocol.effects import Deliver, Dropped, Effect, Lost, PartitionFoun
 from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.rate import Rate
-from dafka.records.batch import without_first
+from dafka.records.batch import compressed_content, without_first
+from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.records.sampling import sampled_in
 from dafka.wire.messages import Head
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
-
 
 PASSED_BY_MS = 30_000
 """A partition is refused of which nothing is stored while batches are that were sent so much later:
@@ -116,6 +116,7 @@ class LinkSettings:
         forget_after_ms: How long a partition has to stand still that the source lists no more, as
             nothing of it is kept, before the link forgets it.
         traced: Whether it looks for sampled records.
+        codec: By what batches are compressed that are not yet.
     """
 
     survey_interval_ms: int = 5_000
@@ -126,6 +127,7 @@ class LinkSettings:
     passes: Mapping[Partition, Hole] = field(default_factory=dict)
     forget_after_ms: int = 600_000
     traced: bool = False
+    codec: Codec = Codec.NONE
 
 
 class LinkMachine:
@@ -546,16 +548,17 @@ class LinkMachine:
                 batch = without_first(batch, delivered.start - batch.sequence)
             except RecordError as error:
                 return [(Side.SOURCE, Dropped(error.reason)), *self._drain(size, now_ms)]
-            effects += self._drain(size - len(batch.content), now_ms)
-        mirrored = Mirrored(self._copied(batch, envelope, flags))
+        copied = self._copied(batch, envelope, flags)
+        sent = len(copied.content)
         if not self._hops:
             self._taken_ms = now_ms
         sampled = sampled_in(batch) if self._settings.traced else ()
-        hop = InflightBatch(batch.end, batch.count, len(batch.content), now_ms, pulled, sampled)
+        hop = InflightBatch(batch.end, batch.count, sent, now_ms, pulled, sampled)
         self._hops.add(partition, hop)
         self._sent[partition] = batch.end
-        self._rate.sent(len(batch.content), batch.count, now_ms)
-        return effects + self._from_target(self._mirror.handle(mirrored, now_ms), now_ms)
+        self._rate.sent(sent, batch.count, now_ms)
+        effects += self._from_target(self._mirror.handle(Mirrored(copied), now_ms), now_ms)
+        return effects + self._drain(size - sent, now_ms)
 
     def _is_pulled(self, batch: Batch) -> bool:
         """Whether the batch was asked for because nobody brings it to the target."""
@@ -569,7 +572,8 @@ class LinkMachine:
     def _copied(self, batch: Batch, envelope: Envelope, flags: int) -> Batch:
         """The batch as it stands in the target: the same records under new flags."""
         envelope = Envelope(envelope.origin or self._origin, flags, self._epoch)
-        return Batch(batch.partition, batch.sequence, batch.count, stamped(batch.content, envelope))
+        content = stamped(compressed_content(batch.content, self._settings.codec), envelope)
+        return Batch(batch.partition, batch.sequence, batch.count, content)
 
     def _stored(self, stored: Stored, now_ms: int) -> list[SidedEffect]:
         sided: list[SidedEffect] = []

@@ -19,6 +19,7 @@ from dafka.protocol.events import TurnEnded
 from dafka.protocol.machine import earliest
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
+from dafka.records.compression import Codec
 from dafka.transport.mesh import Mesh
 from distributor.link.events import (
     AskHeads,
@@ -111,6 +112,7 @@ class LinkNode:
             skips=bounds.skips,
             passes={hole.partition: hole for hole in passes},
             traced=tracer is not None,
+            codec=Codec.named(bounds.compression_at(link.level)),
         )
         # Both ends of the link are nodes of this process, reached at the source's host.
         meshes: dict[Side, Mesh] = {}

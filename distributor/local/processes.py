@@ -113,17 +113,17 @@ def control_endpoints(plan: Plan) -> list[tuple[Distributor, str]]:
     """
     topology = plan.topology
     return [
-        (distributor, control_endpoint(topology, distributor.cluster, distributor.level))
+        (distributor, control_endpoint(topology, distributor))
         for distributor in plan.distributors
         if not topology.cluster(distributor.cluster).controlled
     ]
 
 
-def control_endpoint(topology: Topology, cluster: str, level: int) -> str:
+def control_endpoint(topology: Topology, distributor: Distributor) -> str:
     """Where one distributor takes commands; empty if it takes none."""
     if topology.control is None:
         return ""
-    return f"ipc://{topology.control.socket_path(cluster, level)}"
+    return f"ipc://{topology.control.socket_path(distributor.name)}"
 
 
 def is_own(host: str) -> bool:

@@ -201,17 +201,19 @@ class Applying:
     def _retarget(self, step: Step) -> str:
         if self._topology.cluster(step.cluster).controlled:
             return self._retarget_controlled(step)
-        (endpoint,) = self._endpoints(step.level, step.cluster)
         able = {
             (link.branch, link.topics)
             for link in self._plan.links
             if (link.source, link.level) == (step.cluster, step.level) and step.to in link.targets
         }
-        with ControlClient(endpoint) as client:
-            rows = [row for row in client.links() if (row.branch, row.topics) in able]
-            waiting = [row for row in rows if row.target != step.to or row.stall_ms < 0]
-            if any(step.to not in (row.target, row.next) for row in waiting):
-                client.retarget(step.to)
+        waiting: list[LinkRow] = []
+        for endpoint in self._endpoints(step.level, step.cluster):
+            with ControlClient(endpoint) as client:
+                rows = [row for row in client.links() if (row.branch, row.topics) in able]
+                late = [row for row in rows if row.target != step.to or row.stall_ms < 0]
+                if any(step.to not in (row.target, row.next) for row in late):
+                    client.retarget(step.to)
+                waiting += late
         return "; ".join(row.waits_for or f"{row.target} to be left" for row in waiting)
 
     def _pause_controlled(self, level: int) -> str:

@@ -19,7 +19,7 @@ from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import Answers, ClusterClient
-from distributor.control.protocol import PAUSED_STATE
+from distributor.control.protocol import PAUSED_STATE, SUPERSEDED_STATE
 from distributor.operations.meter import (
     clock_skews_s,
     gone_records,
@@ -340,11 +340,8 @@ def _of_links(
                 f"is {link.state}: {what}",
                 f"look at the towers and stores of {link.target}; the link goes on by itself",
             )
-        elif link.state == UNWRITTEN:
-            what = f"no replica of {link.source} writes it: nothing of it is copied"
-            if link.waits_for:
-                what = f"waits for {link.waits_for}: nothing of that is copied"
-            yield Diagnosis(name, what, _mend_replicas(link.source))
+        elif link.state in (UNWRITTEN, SUPERSEDED_STATE):
+            yield _of_writers(topology, name, link)
         elif link.state == PAUSED_STATE and topology.cluster(link.source).controlled:
             yield Diagnosis(
                 name,
@@ -364,6 +361,23 @@ def _of_links(
             )
 
 
+def _of_writers(topology: Topology, name: str, link: LinkStatus) -> Diagnosis:
+    """A link, or a share of one, that nobody writes, or that another process does."""
+    who = _who_copies(topology, link)
+    if link.state == SUPERSEDED_STATE:
+        return Diagnosis(
+            name,
+            f"writes nothing: it waits for {link.waits_for}",
+            "end the one of the two that is not wanted: it may be on another host, or have been "
+            f"started with another file; look {who} there",
+        )
+    what = f"no replica of {link.source} writes it: nothing of it is copied"
+    if link.waits_for:
+        what = f"waits for {link.waits_for}: nothing of that is copied"
+    controlled = topology.cluster(link.source).controlled
+    return Diagnosis(name, what, _mend_replicas(link.source) if controlled else f"look {who}")
+
+
 def _mend_replicas(cluster: str) -> str:
     return (
         f"mend what is said of controllers and replicas of {cluster}; "
@@ -374,7 +388,8 @@ def _mend_replicas(cluster: str) -> str:
 def _who_copies(topology: Topology, link: LinkStatus) -> str:
     if topology.cluster(link.source).controlled:
         return "which replica writes it (distributor controller flows HOST:PORT), at its load"
-    return f"whether distributor run --cluster {link.source} --level {link.level} runs"
+    share = " --share" if topology.links.shares_at(link.level) > 1 else ""
+    return f"whether distributor run --cluster {link.source} --level {link.level}{share} runs"
 
 
 def _of_idle(lines: list[str]) -> Iterator[Diagnosis]:
@@ -393,10 +408,7 @@ def _of_relays(plan: Plan, links: list[LinkStatus]) -> Iterator[Diagnosis]:
         for distributor in plan.distributors:
             relays = any(link.starved in one.targets for one in distributor.links)
             if distributor.cluster == link.left and relays:
-                about, whose = (
-                    f"{link.left}-level-{distributor.level}",
-                    "that distributor's load and network",
-                )
+                about, whose = distributor.name, "that distributor's load and network"
                 if plan.topology.cluster(link.left).controlled:
                     about = f"{link.left} level {distributor.level}"
                     whose = "the load and network of the replicas that write it"

@@ -138,7 +138,7 @@ def _tell_distributors(plan: Plan, loss: Loss) -> list[Mapping[Partition, int]]:
             with ControlClient(endpoint) as client:
                 age_ms, heads = client.lost(cluster)
         except CommandError as error:
-            loss.untold.append(f"{distributor.cluster} level {distributor.level}: {error}")
+            loss.untold.append(f"{distributor.title}: {error}")
             continue
         loss.told += 1
         if age_ms >= 0:

@@ -1,4 +1,4 @@
-"""What a link does of which replicas write shares: one row, as if it were one process."""
+"""What a link does that is in shares: one row, as if it were one process."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ if TYPE_CHECKING:
 UNWRITTEN = "unwritten"
 """The state of a link of which no replica writes a share."""
 
-_STATES = ("serving", "drained", "paused", "draining", "stuck", "silent")
+_STATES = ("serving", "drained", "paused", "draining", "stuck", "silent", "superseded")
 """What a share may say, the best first."""
 
 
-def whole(shares: Mapping[int, LinkRow], of: int) -> LinkRow:
+def whole(shares: Mapping[int, LinkRow], of: int, writer: str = "a replica") -> LinkRow:
     """Return what a link does.
 
     Args:
-        shares: What each share does that a replica writes, by its number; at least one.
+        shares: What each share does that is written, by its number; at least one.
         of: How many there are.
+        writer: What writes them, for people.
 
     Returns:
         State, target and what it waits for are those of the share whose state is worst; what does
@@ -39,7 +40,7 @@ def whole(shares: Mapping[int, LinkRow], of: int) -> LinkRow:
     ]
     lacking = ", ".join(missing(shares, of))
     state = UNWRITTEN if lacking else worst.state
-    waits_for = f"a replica to write {lacking}" if lacking else worst.waits_for
+    waits_for = f"{writer} to write {lacking}" if lacking else worst.waits_for
     left = min((row for row in rows if row.left), key=lambda row: row.left_ms, default=worst)
     return LinkRow(
         source=worst.source,

@@ -16,12 +16,12 @@ from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.wire.primitives import text
 from distributor.control.client import ControlClient
-from distributor.control.protocol import PAUSED_STATE
+from distributor.control.protocol import PAUSED_STATE, SUPERSEDED_STATE
 from distributor.errors import CommandError
 from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
 from distributor.operations.replicas import ask_replicas
-from distributor.operations.shares import UNWRITTEN
+from distributor.operations.shares import UNWRITTEN, whole
 from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
@@ -39,7 +39,7 @@ class Told:
     Attributes:
         rows: What each link of the plan says, of those that answered.
         silent: Distributors and replicas that gave no answer, and links, or shares of them, that
-            no replica writes, as sentences.
+            none of these writes, as sentences.
         unwritten: Links of which no replica writes any share, where one of their cluster has
             answered.
         paused: Links that none writes as an operator wants that.
@@ -69,14 +69,20 @@ def _ask_distributors(plan: Plan) -> Told:
     told = Told()
     ports = [(distributor, port) for distributor, port in control_endpoints(plan) if port]
     answers = at_once(_ask, [port for _, port in ports])
+    shares: dict[Link, dict[int, LinkRow]] = {}
     for (distributor, _), answer in zip(ports, answers, strict=True):
-        name = f"{distributor.cluster} level {distributor.level}"
         if isinstance(answer, str):
-            told.silent.append(f"{name}: {answer}")
+            told.silent.append(f"{distributor.title}: {answer}")
         elif [_place(row) for row in answer] != [_place(link) for link in distributor.links]:
-            told.silent.append(f"{name}: runs other links than the file has: restart it")
+            other = "runs other links than the file has: restart it"
+            told.silent.append(f"{distributor.title}: {other}")
         else:
-            told.rows |= zip(distributor.links, answer, strict=True)
+            for link, row in zip(distributor.links, answer, strict=True):
+                shares.setdefault(link, {})[distributor.share] = row
+    of = plan.topology.links.shares_at
+    told.rows = {
+        link: whole(rows, of(link.level), "a distributor") for link, rows in shares.items()
+    }
     return told
 
 
@@ -150,8 +156,8 @@ class LinkStatus:
         lag_seconds: Age of the oldest record the target lacks; 0 if it lacks none.
         error: Why nothing is known.
         state: What it says it does, see `LinkRow`; `no answer` if it does not say so where it has a
-            control socket or replicas, empty where it has neither; `unwritten` where there are
-            replicas and none writes it, or a share of it.
+            control socket or replicas, empty where it has neither; `unwritten` where some answer
+            and none writes it, or a share of it.
         diverged: Partitions it does not copy, as the target has other records of them.
         overtaken: Partitions it does not copy, as the source keeps no more what follows.
         refused: Partitions it does not copy for the moment, as the target takes nothing of them.
@@ -159,7 +165,7 @@ class LinkStatus:
         stopped: The first of those it does not copy.
         late: The partitions that lag, the latest first.
         topics: What it carries, if not what is on all clusters.
-        waits_for: What it waits for while it is stuck or unwritten, for people.
+        waits_for: What it waits for while it is stuck, unwritten or superseded, for people.
         left: Target that was left lately as another one got too little of what it took; empty if
             none was.
         starved: Which one that was.
@@ -192,8 +198,8 @@ NO_ANSWER = "no answer"
 
 SILENT, STUCK = "silent", "stuck"
 
-ILL = (NO_ANSWER, SILENT, STUCK, UNWRITTEN)
-"""States in which nothing is copied, and nobody has asked for that."""
+ILL = (NO_ANSWER, SILENT, STUCK, UNWRITTEN, SUPERSEDED_STATE)
+"""States in which those copy nothing that the file has, and nobody has asked for that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import sys
 from collections import ChainMap
 from dataclasses import dataclass, replace
 
+from dafka.records.compression import Codec
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way, settled
@@ -31,6 +32,12 @@ SUSPENDED_MS_MAX = 10_000
 
 MIXED_EVERY = 3
 """Of so many seeds one has a link that two processes run, and a producer without envelopes."""
+
+CODECS = Codec.ZSTD, Codec.NONE, Codec.LZ4
+"""Of links that compress."""
+
+COMPRESSED_EVERY = 4
+"""Of so many seeds one has links that compress."""
 
 LASTING_EVERY = 9
 """Of so many seeds one goes on for long while something is cut off."""
@@ -87,12 +94,13 @@ def run(seed: int) -> TreeOutcome:
     faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
     sharing = kind.shares and seed % SHARING_EVERY == 1
+    codecs = CODECS if seed % COMPRESSED_EVERY == 3 else (Codec.NONE,)
     sim = SimWorld(
         plan,
         seed,
         faults,
         chance.randint(1, 2),
-        replace(kind.settings, sharing=sharing),
+        replace(kind.settings, sharing=sharing, codecs=codecs),
         stores,
         kind.retention,
         mixed=seed % MIXED_EVERY == 0,

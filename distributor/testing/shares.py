@@ -17,8 +17,8 @@ from dafka.model import PartitionShare
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way, settled
-from distributor.testing.scenario import random_faults
-from distributor.testing.world import SimLink, SimWorld
+from distributor.testing.scenario import CODECS, random_faults
+from distributor.testing.world import SimLink, SimSettings, SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
 
@@ -91,7 +91,7 @@ def run(seed: int, settled_ms_max: int = SETTLED_MS_MAX) -> SharesOutcome:
     plan = plan_of(random_topology(chance, chance.randint(2, 4)))
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
-    sim = SimWorld(plan, seed, faults, chance.randint(1, 3))
+    sim = SimWorld(plan, seed, faults, chance.randint(1, 3), SimSettings(codecs=CODECS[seed % 2 :]))
     divided = _Divided(sim)
     divided.divide(chance.randint(1, SHARES_MAX))
     for _ in range(chance.randint(10, 20)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from dafka.model import ALL_SLOTS, SLOTS, WHOLE, Slots
 from dafka.node.store import StoreSettings
 from dafka.protocol.effects import Lost
+from dafka.records.compression import Codec
 from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import check, condensed, vacuous
@@ -122,6 +123,7 @@ class SimSettings:
         barrier: Whether a planned switch waits for what was sent; not to wait is a mistake.
         forget_after_ms: How long stores list what retention has emptied.
         sharing: Whether as many stores again share the slots with those that there are.
+        codecs: By what links compress, each by one of these.
     """
 
     link: LinkSettings = field(default_factory=lambda: LinkSettings(repair_after_ms=None))
@@ -130,6 +132,7 @@ class SimSettings:
     barrier: bool = True
     forget_after_ms: int = FORGET_AFTER_MS
     sharing: bool = False
+    codecs: tuple[Codec, ...] = (Codec.NONE,)
 
 
 REPAIRING = SimSettings(
@@ -256,12 +259,13 @@ class SimLink(SimNode[Side, LinkEvent]):
     def build(self) -> tuple[LinkRole, LinkMachine]:
         """A link that knows nothing yet."""
         topology, target = self._whole.topology, self._target.name
+        codecs = self._settings.codecs
         machine = link_machine(
             self._whole,
             self.link,
             target,
             f"{self.name}.{self.incarnation}",
-            self._settings.link,
+            replace(self._settings.link, codec=codecs[sum(self.name.encode()) % len(codecs)]),
             foreign=False,
             share=self.share,
         )

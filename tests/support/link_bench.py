@@ -10,6 +10,7 @@ from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
 from dafka.protocol.mirror import MirrorMachine, MirrorSettings
 from dafka.records.batch import BatchBuilder, enclosed, records_of
+from dafka.records.compression import Codec
 from dafka.records.envelope import FRESH, Envelope
 from dafka.wire import messages
 from distributor.link.events import (
@@ -65,6 +66,7 @@ class Bench:
         skips: Callable[[str], bool] = no_topic,
         permitted: bool = True,
         passes: Mapping[Partition, Hole] | None = None,
+        codec: Codec = Codec.NONE,
     ) -> None:
         settings = ConsumerSettings(
             start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
@@ -84,6 +86,7 @@ class Bench:
                 passes=passes or {},
                 bytes_per_s=bytes_per_s,
                 skips=skips,
+                codec=codec,
             ),
         )
         self.give(Side.SOURCE, Woke())

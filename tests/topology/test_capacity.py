@@ -13,7 +13,7 @@ from topology.capacity import (
     Workload,
     size,
 )
-from topology.model import Placement
+from topology.model import Links, Placement
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
 
@@ -93,3 +93,20 @@ def test_what_one_process_cannot_do_is_said_with_what_to_do():
     assert "a store-1 needs 1.2 cores, and one process uses one: let stores" in found.warnings[0]
     assert any("a level-3 " in one and "`links: {shares: 2}`" in one for one in found.warnings)
     assert sized()[0].warnings == ()
+
+
+def test_shares_divide_what_a_link_sends_and_all_hear_what_is_live():
+    _, whole = sized()
+    _, processes = sized(replace(FOUR, links=Links(level_shares={3: 2})))
+    shares = [processes["a", f"level-3-share-{one}-of-2"] for one in (0, 1)]
+    assert {one.records_per_s for one in shares} == {50}
+    assert {one.in_bytes_per_s for one in shares} == {whole["a", "level-3"].in_bytes_per_s}
+    assert ("a", "level-3") not in processes
+    assert processes["a", "level-1"] == whole["a", "level-1"]
+
+
+def test_of_a_share_that_is_too_much_it_is_said_what_more_shares_do_not_save():
+    found, _ = sized(replace(FOUR, links=Links(level_shares={3: 2})), (900_000, 0, 0, 0))
+    told = {line.partition(" needs")[0]: line for line in found.warnings}
+    assert "run it in shares, `links: {shares: " in told["a level-1"]
+    assert "each hears all that is published there" in told["a level-3-share-1-of-2"]

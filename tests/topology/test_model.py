@@ -5,6 +5,7 @@ import pytest
 from topology.model import (
     ClusterSpec,
     GroupMargin,
+    Links,
     OffsetSettings,
     Placement,
     RetentionSpec,
@@ -145,3 +146,10 @@ def test_of_what_is_held_a_cluster_must_have_what_it_is_to_have():
     for topic in ("short", "eu-log", "_mine", "__heartbeat"):
         assert not topology.must_have(topic, "c2")
     assert not tree.must_have("log", "c2")
+
+
+def test_what_is_said_of_a_level_holds_for_its_links_alone():
+    links = Links(shares=2, level_shares={3: 4}, compression="lz4", level_compression={3: "zstd"})
+    assert [links.shares_at(level) for level in (1, 3)] == [2, 4]
+    assert [links.compression_at(level) for level in (1, 3)] == ["lz4", "zstd"]
+    assert (Links().shares_at(3), Links().compression_at(3)) == (1, "none")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topology.model import ClusterSpec, Placement, Topology, branches, leaves
+from topology.model import ClusterSpec, Links, Placement, Topology, branches, leaves
 from topology.plan import Distributor, Link, plan
 from topology.testing import random_topology, topology_of, tree_of
 
@@ -56,6 +56,18 @@ def test_a_distributor_has_all_links_of_its_cluster_and_level():
     planned = plan(topology_of(tree_of((2, (1, "c1", "c2"), "c3", "c4"))))
     first = planned.distributors[0]
     assert first == Distributor(cluster="c1", level=2, links=planned.links[:2])
+
+
+def test_links_in_shares_have_a_distributor_for_each():
+    topology = topology_of(tree_of((2, (1, "c1", "c2"), "c3")))
+    planned = plan(replace(topology, links=Links(level_shares={2: 2})))
+    mine = [one for one in planned.distributors if one.cluster == "c1"]
+    assert [(one.level, one.share, one.shares) for one in mine] == [(2, 0, 2), (2, 1, 2), (1, 0, 1)]
+    assert (
+        mine[0].links == mine[1].links == tuple(one for one in planned.links if one.level == 2)[:1]
+    )
+    assert [one.name for one in mine[1:]] == ["c1-level-2-share-1-of-2", "c1-level-1"]
+    assert [one.title for one in mine[1:]] == ["c1 level 2 share 1/2", "c1 level 1"]
 
 
 @repeatable

@@ -3,7 +3,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from topology.model import Ports, StoreSpec
+import pytest
+
+from topology.model import Links, Ports, StoreSpec
 from topology.plan import plan
 from topology.processes import ProcessKind, processes_of
 from topology.testing import topology_of, tree_of
@@ -55,3 +57,24 @@ def test_a_store_is_told_the_slots_that_it_keeps():
     commands = [one.command for one in found if one.kind is ProcessKind.STORE]
     told = [one[one.index("--slots") + 1] if "--slots" in one else "" for one in commands]
     assert told == ["0-2047", "0-99,2048-4095", ""]
+
+
+def test_each_share_of_links_is_a_process_with_its_place_for_metrics():
+    shared = replace(FOUR, links=Links(level_shares={3: 2}), metrics=Ports(first_port=9_000))
+    found = {one.name: one for one in processes_of(plan(shared), FILE)}
+    share = found["a-level-3-share-1-of-2"]
+    assert share.command[-8:-2] == ("--cluster", "a", "--level", "3", "--share", "1/2")
+    assert "a-level-1" in found
+    assert "a-level-3" not in found
+    assert len({one.metrics for one in found.values()}) == len(found) == 4 + 4 + 12
+
+
+@pytest.mark.parametrize(
+    "links", [Links(level_shares={3: 2}), Links(level_compression={3: "zstd"})], ids=range(2)
+)
+def test_what_is_said_of_a_level_is_nothing_to_those_of_others(links):
+    before = {one.name: one.reads for one in processes_of(plan(FOUR), FILE)}
+    shared = replace(FOUR, links=links)
+    after = {one.name: one.reads for one in processes_of(plan(shared), FILE)}
+    same = {name for name in before if name in after and before[name] == after[name]}
+    assert {one for one in before if one not in same} == {f"{one}-level-3" for one in "abcd"}

@@ -321,6 +321,8 @@ def test_a_topology_has_a_process_per_tower_and_store_and_level_above_a_cluster(
     assert process_count(with_cluster(0, gateways=gateways)) == 4 + 4 + 8 + 2
     controlled = with_cluster(0, controllers=CONTROLLERS, replicas=REPLICAS)
     assert process_count(controlled) == 4 + 4 + 8
+    shared = replace(FOUR, links=Links(level_shares={3: 4}))
+    assert process_count(shared) == 4 + 4 + 4 * 4 + 4
 
 
 def test_every_broken_rule_is_told_at_once():
@@ -447,4 +449,7 @@ def test_shares_are_of_levels_that_there_are():
     assert told(replace(FOUR, links=Links(level_shares={1: 2, 3: 4}))) == []
     assert told(replace(FOUR, links=Links(level_shares={2: 2}))) == [
         ("$.links.shares.2", "level 2 is not in the tree", "levels there: 1, 3")
+    ]
+    assert told(replace(FOUR, links=Links(level_compression={4: "lz4"}))) == [
+        ("$.links.compression.4", "level 4 is not in the tree", "levels there: 1, 3")
     ]

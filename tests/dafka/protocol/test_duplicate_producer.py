@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dafka.limits import COMPARED_BYTES_MAX
 from dafka.model import Batch, Partition, replace
 from dafka.protocol.duplicate_producer import (
-    COMPARED_BYTES_MAX,
     Disputes,
     agree,
     follows,

@@ -304,15 +304,15 @@ def test_a_digest_is_bounded_whatever_is_asked(tens):
     assert digested(tens, 0, 2**62, exact=False, digest_bytes=two).end == 20
 
 
-def test_one_compressed_batch_is_digested_at_a_time(tens):
-    compressed = batch_of(
-        Partition("n", "A"), 30, [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5, FRESH, Codec.LZ4
-    )
-    tens.append([compressed])
-    assert digested(tens, 0, 2**62, exact=True).end == 10
-    found = digested(tens, 31, 2**62, exact=True)
-    assert (found.start, found.end) == (31, 35)
-    assert found.digest == digest_of_records([compressed], 31, 35)
+@pytest.mark.parametrize("exact", [True, False], ids=["records", "batches"])
+def test_what_compressed_batches_stand_for_is_digested_and_bounded(tens, exact):
+    records = [RawRecord(0, 1_000, None, bytes(1_000), ())] * 5
+    place = Partition("n", "A")
+    plain = [batch_of(place, at, records, FRESH) for at in (30, 35)]
+    tens.append([batch_of(place, at, records, FRESH, Codec.LZ4) for at in (30, 35)])
+    digest = digest_of_records(plain, 30, 40) if exact else digest_of_batches(plain)
+    assert digested(tens, 30, 2**62, exact=exact) == messages.DigestResponse(30, 40, digest)
+    assert digested(tens, 30, 2**62, exact=exact, digest_bytes=6_000).end == 35
 
 
 def spans(*found):

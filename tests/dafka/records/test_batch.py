@@ -5,25 +5,35 @@ import struct
 
 import google_crc32c
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dafka.arrow.parsing import Page
 from dafka.errors import RecordError
-from dafka.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, RECORD_BYTES_MAX
+from dafka.limits import (
+    BATCH_BYTES_MAX,
+    BATCH_RECORDS_MAX,
+    COMPARED_BYTES_MAX,
+    RECORD_BYTES_MAX,
+)
 from dafka.model import Batch, Header, Partition, Record, replace
 from dafka.records.batch import (
     BatchBuilder,
     RawRecord,
     checked_count,
+    compressed_content,
     enclosed,
+    expanded_content,
     has_append_time,
+    is_compressed,
     raw_records,
     readable_part,
     records_of,
+    run_of,
     values_of,
     without_first,
 )
+from dafka.records.compression import Codec
 from dafka.records.envelope import ENVELOPE_BYTES, FRESH, Envelope, stamped, unpack
 from dafka.testing.strategies import batch_of, batches, envelopes
 from dafka.testing.strategies import raw_records as some_record
@@ -354,3 +364,44 @@ def test_what_was_checked_at_receipt_is_not_summed_up_again():
         assert list(read(unsound, checked=True)) == list(read(batch))
         with pytest.raises(RecordError):
             list(read(unsound))
+
+
+codecs = st.sampled_from([codec for codec in Codec if codec is not Codec.NONE])
+
+
+@given(batches, envelopes, codecs)
+def test_what_is_compressed_on_its_way_is_what_it_was(batch, envelope, codec):
+    assume(not is_compressed(batch.content))
+    content = stamped(batch.content, envelope)
+    smaller = compressed_content(content, codec)
+    assert len(smaller) <= len(content)
+    assert is_compressed(smaller) == (len(smaller) < len(content))
+    whole = replace(batch, content=content)
+    assert list(records_of(replace(batch, content=smaller))) == list(records_of(whole))
+    assert run_of(smaller) == run_of(content)
+    assert has_append_time(smaller) == has_append_time(content)
+    assert expanded_content(smaller, 1 << 20) == content
+    assert compressed_content(content, Codec.NONE) is content
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_each_codec_makes_less_of_what_repeats(codec):
+    content = batch_of(ORDERS, 3, [raw(value=b"x" * 500)] * 20, FRESH).content
+    smaller = compressed_content(content, codec)
+    assert len(smaller) < len(content) // 5
+    assert checked_count(smaller, 3) == 20
+    assert expanded_content(smaller, 1 << 20) == content
+    again = compressed_content(smaller, Codec.ZSTD)
+    assert again is smaller, "who compressed first has chosen"
+    with pytest.raises(RecordError, match="batch records"):
+        expanded_content(smaller, len(content) // 2)
+
+
+def test_what_is_more_than_stores_compare_is_not_compressed():
+    large = batch_of(ORDERS, 0, [raw(value=bytes(COMPARED_BYTES_MAX))], FRESH).content
+    assert compressed_content(large, Codec.ZSTD) is large
+
+
+def test_what_does_not_get_smaller_stays_as_it_is():
+    noise = batch_of(ORDERS, 0, [raw(value=random.Random(1).randbytes(1_000))], FRESH).content
+    assert compressed_content(noise, Codec.ZSTD) is noise

@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import RecordError
-from dafka.model import Batch, Partition
-from dafka.records.batch import BatchBuilder, enclosed
+from dafka.limits import COMPARED_BYTES_MAX
+from dafka.model import Batch, Partition, replace
+from dafka.records.batch import BatchBuilder, compressed_content, enclosed
+from dafka.records.compression import Codec
 from dafka.records.digest import (
     DIGEST_BYTES,
     digest_of_batches,
     digest_of_headers,
     digest_of_records,
+    expanded_batches,
 )
 from dafka.records.envelope import FRESH, Envelope, stamped
 
@@ -110,3 +113,42 @@ def test_damage_shows_in_all_digests_but_that_of_the_headers():
 def test_what_does_not_hold_all_of_them_is_an_error(batches, end):
     with pytest.raises(RecordError):
         digest_of_records(batches, 0, end)
+
+
+REPEATED = [(1, None, b"x" * 200, [])] * 9
+
+
+def compressed(batches, codec=Codec.ZSTD):
+    return [replace(one, content=compressed_content(one.content, codec)) for one in batches]
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+def test_what_links_have_compressed_has_the_digest_of_what_it_was(codec):
+    plain = batched(REPEATED, (3, 6))
+    smaller = compressed(plain, codec)
+    assert sum(len(one.content) for one in smaller) < sum(len(one.content) for one in plain) // 2
+    assert expanded_batches(smaller, 1 << 20) == plain
+    assert expanded_batches(plain, 1 << 20) == plain
+    other = batched([*REPEATED[:-1], (2, None, b"x" * 200, [])], (3, 6))
+    found = digest_of_batches(expanded_batches(compressed(other, codec), 1 << 20))
+    assert found != digest_of_batches(plain)
+
+
+def test_as_much_is_digested_at_a_time_whether_it_is_compressed_or_not():
+    plain = batched(REPEATED, (3, 6))
+    two = sum(len(one.content) for one in plain[:2])
+    for bytes_max, count in ((two, 2), (two - 1, 1), (1, 1), (1 << 20, 3)):
+        assert expanded_batches(plain, bytes_max) == plain[:count]
+        assert expanded_batches(compressed(plain), bytes_max) == plain[:count]
+
+
+def test_what_stands_for_too_much_or_cannot_be_expanded_is_digested_alone_as_it_is():
+    builder = BatchBuilder(1 << 22, codec=Codec.ZSTD)
+    builder.append(1, None, bytes(COMPARED_BYTES_MAX), ())
+    large = Batch(ORDERS, 9, 1, enclosed(builder.build(), 9))
+    plain = batched(REPEATED)
+    assert expanded_batches([*plain, large], 1 << 22) == plain
+    assert expanded_batches([large, *plain], 1 << 22) == [large]
+    (small,) = compressed(plain)
+    damaged = replace(small, content=small.content[:-5] + bytes(5))
+    assert expanded_batches([damaged, *plain], 1 << 22) == [damaged]

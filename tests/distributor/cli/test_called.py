@@ -8,15 +8,17 @@ import pytest
 from dafka.errors import MisuseError
 from distributor.cli.called import (
     called_controller,
+    called_distributors,
     called_replica,
     called_replicas,
+    called_share,
     cluster_of,
     on_own_host,
     refuse_beside_replicas,
 )
 from distributor.errors import PlanError
 from topology import load
-from topology.model import ClusterName, ClusterSpec, ControllerSpec, ReplicaSpec
+from topology.model import ClusterName, ClusterSpec, ControllerSpec, Links, ReplicaSpec
 
 ONE = ReplicaSpec(listen="a:1", metrics="a:2")
 TWO = ReplicaSpec(listen="b:1", metrics="b:2")
@@ -113,3 +115,17 @@ def test_who_listens_on_another_host_is_on_that():
 def test_where_no_other_host_is_said_the_cluster_s_holds(place):
     declared = load(FOUR)
     assert on_own_host(declared, declared.clusters[0], place) is declared
+
+
+def test_a_distributor_is_a_share_that_the_file_has():
+    declared = load(FOUR)
+    shared = replace(declared, links=Links(level_shares={3: 2}))
+    called = called_distributors(shared, "cluster-1", 3, FOUR)
+    assert called_share(called, "1/2", FOUR) == called[1]
+    with pytest.raises(MisuseError, match="in 2 shares: give each process its --share, from 0/2"):
+        called_share(called, None, FOUR)
+    for wrong in ("2/2", "1/4", "0/1", "half"):
+        with pytest.raises(MisuseError, match=f"--share {wrong} is none of the file's: by"):
+            called_share(called, wrong, FOUR)
+    whole = called_distributors(declared, "cluster-1", 3, FOUR)
+    assert called_share(whole, None, FOUR) == called_share(whole, "0/1", FOUR) == whole[0]

@@ -12,6 +12,7 @@ from dafka.node.producer import Producer
 from distributor.control.agent import ControlServer
 from distributor.local.processes import control_endpoint
 from distributor.survey import survey
+from topology import plan
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
@@ -42,8 +43,9 @@ def test_it_does_nothing_that_replicas_do(run, engine):
         (("--cluster", "cluster-1", "--level", "3", "--log-level", "loud"), "'loud'"),
         (("--cluster", "cluster-1", "--level", "3", "--metrics", "127.0.0.1:70000"), "70000"),
         (("--cluster", "cluster-1", "--level", "3", "--host", "192.0.2.7"), "192.0.2.7"),
+        (("--cluster", "cluster-1", "--level", "3", "--share", "1/4"), "are in 1 share; give"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     done = subprocess.run(
@@ -61,7 +63,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, what):
 
 def test_a_control_socket_that_is_taken_is_all_that_is_said(make_pair):
     pair = make_pair("control: {}")
-    endpoint = control_endpoint(pair.topology, "c1", 1)
+    endpoint = control_endpoint(pair.topology, plan(pair.topology).distributors[0])
     with pair.running(), closing(ControlServer(endpoint, [])):
         words = ("--topology", str(pair.file), "--cluster", "c1", "--level", "1")
         done = subprocess.run(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,17 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 from dafka.errors import MisuseError
+from dafka.model import Partition
 from distributor.cli import controller_asks, steer
 from distributor.cli.main import app
 from distributor.control import protocol
 from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
+from distributor.link.events import Stop, StopReason
 from distributor.link.target import Retarget
 from distributor.local.pidfile import PidFile
 from distributor.local.processes import control_endpoint
 from distributor.operations.apply import Applying
 from distributor.operations.loss import Gone, Loss
 from tests.support.json_outputs import rows_of
+from topology import plan
+from topology.model import Links
 
 
 def invoke(*words):
@@ -48,7 +53,7 @@ class FakeLink:
             *("serving", self._next, "c9 is slow", 0, 5),
         )
         self._looks += bool(self._next)
-        if self._looks > 2:
+        if self._next and self._looks > 2:
             if self._obeys:
                 self._target = self._next
             self._next = ""
@@ -64,8 +69,13 @@ def controlled(make_pair):
     pair = make_pair("control: {}")
     with ExitStack() as stack:
 
-        def serve(cluster, link):
-            server = ControlServer(control_endpoint(pair.topology, cluster, 1), [link])
+        def serve(cluster, link, share=0):
+            (distributor,) = [
+                one
+                for one in plan(pair.topology).distributors
+                if (one.cluster, one.share) == (cluster, share)
+            ]
+            server = ControlServer(control_endpoint(pair.topology, distributor), [link])
             stack.callback(server.close)
 
         pair.serve = serve
@@ -114,6 +124,96 @@ def test_retarget_fails_when_the_barrier_is_not_met(controlled):
     found = retarget(controlled, "--to", "c9")
     assert isinstance(found.exception, CommandError)
     assert "nothing has changed: c9 is slow" in str(found.exception)
+
+
+@pytest.fixture
+def halves(controlled):
+    """The same with links in two shares."""
+    controlled.topology = replace(controlled.topology, links=Links(shares=2))
+    controlled.file.write_text(controlled.file.read_text() + "\nlinks: {shares: 2}\n")
+    return controlled
+
+
+@pytest.mark.net
+def test_a_link_in_shares_is_one_and_each_share_is_commanded(halves):
+    halves.serve("c1", FakeLink("c1", "c2"), 0)
+    halves.serve("c1", FakeLink("c1", "c2"), 1)
+    halves.serve("c2", FakeLink("c2", "c1"), 1)
+    found = invoke("links", str(halves.file), "--json")
+    told = json.loads(found.stdout)
+    assert [(row["source"], row["state"]) for row in told["links"]] == [
+        ("c1", "serving"),
+        ("c2", "unwritten"),
+    ]
+    assert told["links"][1]["waits_for"] == "a distributor to write share 0/2"
+    assert [line.partition(":")[0] for line in told["unreachable"]] == ["c2 level 1 share 0/2"]
+    found = retarget(halves, "--to", "c9")
+    assert found.exit_code == 0, found.output
+    told = json.loads(invoke("links", str(halves.file), "--json").stdout)
+    assert [row["target"] for row in told["links"]] == ["c9", "c1"]
+
+
+@pytest.mark.net
+def test_a_share_that_is_not_drained_is_counted(halves):
+    halves.serve("c1", FakeLink("c1", "c2"), 0)
+    halves.serve("c1", FakeLink("c1", "c2", obeys=False), 1)
+    found = retarget(halves, "--to", "c9")
+    assert isinstance(found.exception, CommandError)
+    assert "not drained in time, 1 share of 2 did: c9 is slow" in str(found.exception)
+
+
+@pytest.mark.net
+def test_shares_that_answer_obey_and_the_others_are_told_of(halves):
+    link = FakeLink("c1", "c2")
+    halves.serve("c1", link, 1)
+    found = retarget(halves, "--to", "c9")
+    assert isinstance(found.exception, CommandError)
+    assert "1 share of 2 did, give the command where the others are: dist" in str(found.exception)
+    assert link.row().target == "c9"
+
+
+class OvertakenLink(FakeLink):
+    """One that has these partitions to pass over."""
+
+    def __init__(self, *stops):
+        super().__init__("c1", "c2")
+        self._stops = stops
+
+    def pass_over(self, topic):
+        stops = [Stop(StopReason.OVERTAKEN, first, end) for first, end in self._stops]
+        return {Partition(topic, f"{stop.first}"): stop for stop in stops}
+
+
+@pytest.mark.net
+def test_of_shares_those_go_on_that_have_something_to_pass_over(halves):
+    words = ("--cluster", "c1", "--level", "1", "--topic", "orders", "--json")
+    halves.serve("c1", OvertakenLink(), 0)
+    halves.serve("c1", OvertakenLink((3, 5), (1, 2)), 1)
+    found = invoke("resume", str(halves.file), *words)
+    assert found.exit_code == 0, found.output
+    told = json.loads(found.stdout)
+    assert (told["partitions"], told["records"]) == (2, 3)
+
+
+@pytest.mark.net
+def test_nothing_is_passed_over_where_a_share_does_not_answer(halves):
+    link = OvertakenLink((3, 5))
+    link.pass_over = None
+    halves.serve("c1", link, 0)
+    words = ("--cluster", "c1", "--level", "1", "--topic", "orders")
+    found = invoke("resume", str(halves.file), *words)
+    assert isinstance(found.exception, CommandError)
+    assert "share-1-of-2" in str(found.exception)
+
+
+@pytest.mark.net
+def test_where_no_share_has_it_is_refused(halves):
+    for share in (0, 1):
+        halves.serve("c1", OvertakenLink(), share)
+    words = ("--cluster", "c1", "--level", "1", "--topic", "orders")
+    found = invoke("resume", str(halves.file), *words)
+    assert isinstance(found.exception, CommandError)
+    assert "no partition of topic 'orders' is overtaken here" in str(found.exception)
 
 
 @pytest.mark.net

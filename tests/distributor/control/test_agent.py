@@ -8,12 +8,13 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.model import Partition
+from dafka.model import Partition, PartitionShare
 from dafka.node.producer import Producer
 from dafka.node.store import Store
 from dafka.node.tower import Tower
@@ -140,6 +141,102 @@ def test_a_cluster_declared_lost_is_left_at_once(three, until):
     node.tell(ClusterLost("c2"))
     until(lambda: node.row().target == "c3")
     until(lambda: node.row().stall_ms >= 0)
+
+
+class Watch:
+    """Where a link says that it writes, and who does under a later epoch: nobody, at first."""
+
+    def __init__(self):
+        self.later, self.flow = 0, None
+
+    def begin(self, flow, epoch, changed):
+        self.flow, self.epoch, self.tell = flow, epoch, changed
+        return self
+
+    def end(self):
+        self.flow = None
+
+    def supersede(self, later):
+        self.later = later
+        self.tell()
+
+
+@pytest.mark.parametrize("held", [False, True], ids=["copying", "on hold"])
+def test_who_is_superseded_writes_nothing_until_the_other_is_gone(three, until, caplog, held):
+    topology, _, stack = three
+    node = steered(topology, stack)
+    watch = Watch()
+    node.stand(watch)
+    assert (watch.flow.share, watch.flow.shares, watch.flow.kind.value) == (0, 1, "records")
+    producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+    producer.send("orders", b"1")
+    until(lambda: records(topology)["c2"] == 1)
+    if held:
+        node.tell(Pause())
+        until(lambda: node.row().state == "paused")
+    watch.supersede(watch.epoch + 1)
+    until(lambda: node.row().state == "superseded")
+    assert "another process" in node.row().waits_for
+    assert "link writes no more: another process that began later does" in caplog.text
+    producer.send("orders", b"2")
+    producer.flush(20)
+    until(lambda: node.unready() == "")
+    assert not node.permitted
+    assert records(topology)["c2"] == 1
+    watch.supersede(0)
+    until(lambda: node.permitted)
+    if held:
+        assert node.row().state == "paused", "what an operator wants still holds"
+        node.tell(Retarget("c2"))
+    until(lambda: records(topology)["c2"] == 2)
+    node.close()
+    assert watch.flow is None
+
+
+class Offsets:
+    """What brings positions, and whether it still does."""
+
+    opened: ClassVar[list[str]] = []
+
+    def __init__(self, _topology, _link, target):
+        self._target = target
+        self.opened.append(target)
+
+    def check(self):
+        pass
+
+    def unwell(self):
+        return ""
+
+    def close(self):
+        self.opened.remove(self._target)
+
+
+def test_shares_of_a_link_carry_all_between_them_and_the_first_brings_positions(
+    three, until, monkeypatch
+):
+    monkeypatch.setattr(agent, "OffsetsNode", Offsets)
+    topology, _, stack = three
+    (link,) = [one for one in plan(topology).links if (one.source, one.level) == ("c1", 2)]
+    halves = [PartitionShare(number, 2) for number in (0, 1)]
+    nodes = [SteeredLink(topology, link, share=half) for half in halves]
+    for node in nodes:
+        stack.callback(node.close)
+    assert Offsets.opened == ["c2"]
+    sent = dict.fromkeys(halves, 0)
+    while not all(sent.values()):
+        producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+        producer.send("orders", b"1")
+        (half,) = [one for one in halves if one.has(producer.address)]
+        sent[half] += 1
+    until(lambda: records(topology)["c2"] == sum(sent.values()))
+    # Who is superseded brings no positions either.
+    watch = Watch()
+    nodes[0].stand(watch)
+    watch.supersede(watch.epoch + 1)
+    until(lambda: nodes[0].row().state == "superseded" and Offsets.opened == [])
+    watch.supersede(0)
+    until(lambda: Offsets.opened == ["c2"])
 
 
 class FakeLink:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 
 import pytest
 from prometheus_client import REGISTRY
@@ -11,12 +12,14 @@ from dafka.model import Partition, PartitionShare
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
-from dafka.records.batch import records_of
+from dafka.records.batch import is_compressed, records_of
+from dafka.records.compression import Codec
 from dafka.transport.mesh import Mesh
 from distributor.link import node as module
 from distributor.link.node import LinkNode, part_of
 from distributor.verify.compare import verify
 from topology import plan
+from topology.model import COMPRESSIONS, Links
 
 pytestmark = pytest.mark.net
 
@@ -241,3 +244,20 @@ def test_a_link_that_may_not_write_is_ready_and_writes_once_it_may(pair, until):
             assert node.progress.taken == node.progress.there == node.progress.done
         finally:
             node.close()
+
+
+def test_a_link_compresses_as_its_level_says(pair, until):
+    assert tuple(codec.name.lower() for codec in Codec) == COMPRESSIONS
+    topology = replace(pair.topology, links=Links(level_compression={1: "zstd"}))
+    link = plan(topology).links[0]
+    with pair.running(), ExitStack() as stack:
+        stack.callback(LinkNode(topology, link).close)
+        producer = stack.enter_context(Producer(topology.clusters[0].towers[0]))
+        producer.send("orders", bytes(1_000))
+        target = stack.enter_context(StoreClient(topology.clusters[1].stores[0].query))
+        partition = Partition("orders", producer.address)
+        until(lambda: partition in target.heads())
+        (batch,) = target.scan(partition, 0, 1)
+        assert is_compressed(batch.content)
+        assert [record.value for record in records_of(batch)] == [bytes(1_000)]
+        assert verify(topology, deep=True).equal

@@ -21,6 +21,7 @@ from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
 from distributor.operations.apply import QUIET_S, Applying
 from distributor.operations.replicas import ToldByReplicas
+from topology import plan
 from topology.diff import Action, Step
 
 pytestmark = pytest.mark.net
@@ -235,7 +236,9 @@ def controlled(make_pair, logs):
     PidFile.of(pair.file).note(logs)
     link = FakeLink()
     with ExitStack() as stack:
-        server = ControlServer(control_endpoint(pair.topology, "c1", 1), [link])
+        server = ControlServer(
+            control_endpoint(pair.topology, plan(pair.topology).distributors[0]), [link]
+        )
         stack.callback(server.close)
         yield (
             Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused),

@@ -14,7 +14,7 @@ from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
 from topology import plan
-from topology.model import ControllerSpec, GatewaySpec, Placement, ReplicaSpec
+from topology.model import ControllerSpec, GatewaySpec, Links, Placement, ReplicaSpec
 from topology.processes import ProcessKind
 from topology.testing import topology_of, tree_of
 
@@ -296,12 +296,31 @@ def test_who_is_away_of_those_that_copy_is_told_by_who_is_left(pair, kind, numbe
 
 
 def test_a_link_that_no_replica_writes_is_named():
-    (finding,) = module._of_links(TWO, [LinkStatus("c1", "c2", 1, state="unwritten")], [])
+    controlled = run_by_replicas(TWO)
+    (finding,) = module._of_links(controlled, [LinkStatus("c1", "c2", 1, state="unwritten")], [])
     assert finding.what == "no replica of c1 writes it: nothing of it is copied"
     assert "distributor controller flows" in finding.do
     shares = LinkStatus("c1", "c2", 1, state="unwritten", waits_for="a replica to write share 0/2")
-    (finding,) = module._of_links(TWO, [shares], [])
+    (finding,) = module._of_links(controlled, [shares], [])
     assert finding.what == "waits for a replica to write share 0/2: nothing of that is copied"
+
+
+def test_a_share_that_no_distributor_writes_is_named_with_what_starts_it():
+    shares = replace(TWO, links=Links(shares=2))
+    link = LinkStatus(
+        "c1", "c2", 1, state="unwritten", waits_for="a distributor to write share 0/2"
+    )
+    (finding,) = module._of_links(shares, [link], [])
+    assert finding.what == "waits for a distributor to write share 0/2: nothing of that is copied"
+    assert finding.do == "look whether distributor run --cluster c1 --level 1 --share runs"
+
+
+def test_a_link_that_another_process_writes_is_named():
+    link = LinkStatus("c1", "c2", 1, state="superseded", waits_for="the end of another process")
+    (finding,) = module._of_links(TWO, [link], [])
+    assert finding.what == "writes nothing: it waits for the end of another process"
+    assert "end the one of the two that is not wanted" in finding.do
+    assert not Status([], [link]).well
 
 
 def test_a_link_that_is_paused_is_named_with_how_it_goes_on():

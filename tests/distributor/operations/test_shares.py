@@ -41,6 +41,7 @@ def test_partitions_that_shares_do_not_copy_add_up():
         ("stuck", "silent", "silent"),
         ("drained", "paused", "paused"),
         ("drained", "drained", "drained"),
+        ("silent", "superseded", "superseded"),
         ("silent", "what a newer one says", "what a newer one says"),
     ],
 )
@@ -54,6 +55,8 @@ def test_a_share_that_nobody_writes_is_the_worst_of_all():
     assert (found.state, found.target) == ("unwritten", "c3")
     assert found.waits_for == "a replica to write share 0/3, share 2/3"
     assert missing({1: row()}, 3) == ["share 0/3", "share 2/3"]
+    found = whole({1: row()}, 2, "a distributor")
+    assert found.waits_for == "a distributor to write share 0/2"
 
 
 def test_shares_that_aim_elsewhere_are_named():

@@ -27,6 +27,7 @@ from distributor.operations.status import (
 )
 from distributor.survey import Holding
 from topology import load, plan
+from topology.model import Links
 from topology.output import print_json
 
 pytestmark = pytest.mark.net
@@ -73,6 +74,18 @@ def test_who_runs_another_plan_is_named(controlled):
     assert told.rows == {}
     assert [line.partition(":")[0] for line in told.silent] == ["c1 level 1", "c2 level 1"]
     assert all("restart it" in line for line in told.silent)
+
+
+def test_a_link_in_shares_is_what_all_of_them_say(controlled):
+    topology = replace(controlled.topology, links=Links(shares=2))
+    the_plan = plan(topology)
+    with serving(the_plan, 0, row(diverged=1)), serving(the_plan, 1, row(diverged=2)):
+        told = ask_links(the_plan)
+        assert told.rows == {the_plan.links[0]: row(diverged=3)}
+    assert [line.partition(":")[0] for line in told.silent] == [
+        "c2 level 1 share 0/2",
+        "c2 level 1 share 1/2",
+    ]
 
 
 def test_without_control_sockets_nobody_is_asked(pair):

@@ -8,11 +8,13 @@ from random import Random
 import pytest
 
 from dafka.model import PartitionShare, range_of, slot_of
+from dafka.records.batch import is_compressed
+from dafka.records.compression import Codec
 from dafka.testing.world import Faults
 from distributor.testing import shares
 from distributor.testing.checkers import settled
 from distributor.testing.shares import SharesOutcome, run
-from distributor.testing.world import SimWorld
+from distributor.testing.world import SimSettings, SimWorld
 from topology.plan import plan
 from topology.testing import random_topology
 
@@ -91,3 +93,18 @@ def test_the_command_names_seeds_that_fail(monkeypatch, capsys):
     monkeypatch.setattr(shares, "run", lambda _seed: failed)
     assert shares.main() == 1
     assert "not settled" in capsys.readouterr().out
+
+
+@pytest.mark.sim
+@pytest.mark.parametrize(("codecs", "compressed"), [((Codec.LZ4,), True), ((Codec.NONE,), False)])
+def test_where_links_compress_targets_have_it_so(codecs, compressed):
+    sim = SimWorld(of_two_clusters(), 1, Faults(), 1, SimSettings(codecs=codecs))
+    link = sim.links[0]
+    (producer,) = sim.clusters[link.link.source].producers
+    producer.send("flights", 5)
+    while not settled(sim) and sim.world.now_ms < 60_000:
+        sim.world.run_until(sim.world.now_ms + 250)
+    assert settled(sim)
+    (partition,) = producer.partitions
+    (batch,) = link.target.store.log.read(partition, 0, 5, 1 << 20)
+    assert is_compressed(batch.content) == compressed

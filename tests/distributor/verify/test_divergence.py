@@ -5,9 +5,11 @@ from collections import Counter
 import pytest
 
 from dafka.errors import QueryError, RefusedError
-from dafka.model import Partition
+from dafka.model import Partition, replace
 from dafka.query.messages import DigestRequest, DigestsRequest, decode_answer, encode
 from dafka.query.service import answer
+from dafka.records.batch import compressed_content
+from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.wire.primitives import octets_of
@@ -210,3 +212,20 @@ def test_who_is_looked_at_first_is_the_same_in_every_process():
     assert list(witness.due(there, {})) == []
     assert list(witness.due(dict.fromkeys(names, 1), there)) == names
     assert list(Witness(first_looks_max=5).due(there, there)) == names[:5]
+
+
+def compressed(batch):
+    return replace(batch, content=compressed_content(batch.content, Codec.ZSTD))
+
+
+def test_what_links_compress_is_the_same_and_asks_for_no_records(make_batch):
+    values = [b"x" * 100] * 20
+    other = [*values[:-1], b"other"]
+    source = Store(make_batch(values, 0, A), make_batch(values, 0, B))
+    target = Store(
+        compressed(make_batch(values, 0, A, COPIED)), compressed(make_batch(other, 0, B, COPIED))
+    )
+    witness = Witness()
+    assert look(witness, source, target) == {A: range(19, 20), B: range(19, 20)}
+    assert witness.diverged == {B: 19}
+    assert source.asked[A] == target.asked[A] == 1, "the batch as it was"
