@@ -335,7 +335,7 @@ def compressed_content(content: bytes, codec: Codec) -> bytes:
     smaller = compressed(content[RECORDS_FROM:], codec)
     if RECORDS_FROM + len(smaller) >= len(content):
         return content
-    return content[:ENVELOPE_BYTES] + _with_records(content[ENVELOPE_BYTES:], smaller, codec)
+    return _with_records(content, smaller, codec)
 
 
 def expanded_content(content: bytes, bytes_max: int) -> bytes:
@@ -350,9 +350,16 @@ def expanded_content(content: bytes, bytes_max: int) -> bytes:
     """
     if not is_compressed(content):
         return content
-    batch = bytearray(memoryview(plain(content, bytes_max))[ENVELOPE_BYTES:])
-    CRC.pack_into(batch, CRC_AT, checksum(batch))
-    return content[:ENVELOPE_BYTES] + batch
+    return _with_records(content, plain(content, bytes_max)[RECORDS_FROM:], Codec.NONE)
+
+
+def _with_records(content: bytes, records: bytes, codec: Codec) -> bytes:
+    """Return a content with its records compressed otherwise, and the checksum of these."""
+    header = bytearray(content[ENVELOPE_BYTES:RECORDS_FROM])
+    (attributes,) = ATTRIBUTES.unpack_from(header, CRC_FROM)
+    ATTRIBUTES.pack_into(header, CRC_FROM, attributes & ~CODEC_MASK | codec)
+    seal(header, records)
+    return b"".join((content[:ENVELOPE_BYTES], header, records))
 
 
 def has_append_time(content: bytes) -> bool:
