@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -73,6 +73,10 @@ FORGETTING_EVERY = 3
 FORGETTING_MS = 200
 """How soon."""
 
+GUESTS_EVERY = 5
+GUESTS = {2: ("P0", "P1", "C0", "C1", "C2"), 4: ("P1", "C0", "C2")}
+"""Who is a guest where a seed leaves such a remainder: all, or some beside nodes that are none."""
+
 SUSPENDED_MS_MAX = 10_000
 """How long a machine is suspended at most."""
 
@@ -116,6 +120,7 @@ class Traits:
             consumers what stands still.
         losing: Whether one of the stores loses its disk, again and again. What producers wait for
             two stores for, the other has then.
+        guests: Who is connected to stores only.
     """
 
     min_acks: int = 1
@@ -127,6 +132,7 @@ class Traits:
     lasting: bool = False
     forgetting: bool = False
     losing: bool = False
+    guests: tuple[str, ...] = ()
 
 
 class ScenarioCluster:
@@ -155,6 +161,8 @@ class ScenarioCluster:
             )
             for number in range(2)
         ]
+        for producer in self.producers:
+            producer.guest = producer.name in traits.guests
         kept = Retention(topics=AGED, age_ms=traits.age_ms)
         forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
         self.stores = [
@@ -184,6 +192,7 @@ class ScenarioCluster:
                     topics=topics,
                     start=start,
                     committed=committed,
+                    guest=name in traits.guests,
                     buffer_bytes_max=room,
                     idle_after_ms=FORGETTING_MS if traits.forgetting else IDLE_AFTER_MS,
                 ),
@@ -364,6 +373,7 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
+    traits = replace(traits, guests=GUESTS.get(seed % GUESTS_EVERY, ()))
     with TemporaryDirectory() if seed % LMDB_EVERY == 1 else nullcontext() as directory:
         cluster = ScenarioCluster(
             seed, faults, traits, None if directory is None else Path(directory)

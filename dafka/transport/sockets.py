@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import resource
 import socket as system
 import threading
 import time
@@ -23,7 +24,12 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
+from dafka.limits import (
+    FRAME_BYTES_MAX,
+    HELLO_TOPICS_MAX,
+    QUESTION_BYTES_MAX,
+    STORE_PEERS_MAX,
+)
 from dafka.model import is_address
 from dafka.transport import sockets
 from dafka.transport.shedder import shedder
@@ -228,6 +234,12 @@ def refuses(endpoint: str) -> bool:
     except OSError:
         return False
     return False
+
+
+def store_peers_max() -> int:
+    """How many nodes a store may connect to: each connects to it, too, and other files are open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return STORE_PEERS_MAX if files == resource.RLIM_INFINITY else min(files // 3, STORE_PEERS_MAX)
 
 
 @contextmanager

@@ -27,6 +27,7 @@ class MessageId(Enum):
     CONSUMER_HELLO = b"W"
     STORE_HELLO = b"L"
     LOG_START = b"T"
+    STORED_RECORDS = b"P"
 
 
 class RecordMessage(Value, frozen=True):
@@ -82,6 +83,26 @@ class DirectRecords(Value, frozen=True):
     sequence: int
     count: int
     content: bytes
+
+
+class StoredRecords(Value, frozen=True):
+    """Extension: `count` consecutive records that `store` has on disk, to who listens at it.
+
+    Listened to by store and topic (`channel`): of all stores one sends.
+    """
+
+    id: ClassVar[MessageId] = MessageId.STORED_RECORDS
+    store: str
+    topic: str
+    address: str
+    sequence: int
+    count: int
+    content: bytes
+
+
+def channel(store: str, topic: str) -> str:
+    """What to listen for at one store: records of a topic, or with the empty one of all."""
+    return f"{store}/{topic}"
 
 
 ANY_STORE = "*"
@@ -204,6 +225,7 @@ Message = (
     | DirectRecord
     | Records
     | DirectRecords
+    | StoredRecords
     | Fetch
     | Ack
     | Head
@@ -213,6 +235,6 @@ Message = (
     | StoreHello
     | LogStart
 )
-Batch = RecordMessage | DirectRecord | Records | DirectRecords
-OfPartition = Batch | Head | DirectHead | Fetch
-"""What tells of one partition, or asks for it."""
+Batch = RecordMessage | DirectRecord | Records | DirectRecords | StoredRecords
+OfPartition = RecordMessage | DirectRecord | Records | DirectRecords | Head | DirectHead | Fetch
+"""What tells a store of one partition, or asks for it."""
