@@ -78,6 +78,7 @@ class Peers:
         return self.pick(
             messages.Records(topic, address, sequence, count, content),
             messages.DirectRecords(OURS, topic, address, sequence, count, content),
+            messages.StoredRecords(store, topic, address, sequence, count, content),
             messages.RecordMessage(topic, address, sequence, content),
             messages.DirectRecord(OURS, topic, address, sequence, content),
             messages.Head(topic, address, told, self.pick(True, False)),

@@ -587,3 +587,50 @@ def test_by_the_operators_word_it_goes_on_behind_a_hole(batch):
     assert ack.sequence == 13
     assert bench.machine.holes() == {}
     assert bench.give(HoleSkipped(P, 10)) == [], "it is there no more"
+
+
+def passed_on(effects):
+    return [
+        (one.message.store, one.message.sequence)
+        for one in effects
+        if isinstance(one, Publish) and isinstance(one.message, messages.StoredRecords)
+    ]
+
+
+GUEST = PeerListened(MessageId.STORED_RECORDS, "ME/flights")
+
+
+def fetched_by_store(one):
+    topic, address = one.partition
+    return messages.DirectRecords("ME", topic, address, one.sequence, one.count, one.content)
+
+
+def test_what_is_durable_is_passed_on_once_somebody_listens_here(batch):
+    bench = Bench()
+    assert passed_on(bench.append(live(batch(0)))) == []
+    bench.give(PeerListened(MessageId.STORED_RECORDS, "OTHER/flights"))
+    assert passed_on(bench.append(live(batch(1)))) == []
+    bench.give(GUEST)
+    assert passed_on(bench.hear(live(batch(2)))) == []
+    (write,) = bench.give(TurnEnded())
+    assert passed_on(bench.give(Appended(write.token))) == [("ME", 2)]
+
+
+def test_what_the_disk_refuses_is_not_passed_on(batch):
+    bench = Bench()
+    bench.give(GUEST)
+    bench.hear(live(batch(0)))
+    (write,) = bench.give(TurnEnded())
+    assert passed_on(bench.give(AppendFailed(write.token))) == []
+
+
+def test_of_what_is_fetched_only_the_end_is_passed_on(batch):
+    bench = Bench()
+    bench.give(GUEST)
+    bench.hear(messages.Head("flights", "AA", 3))
+    assert passed_on(bench.append(fetched_by_store(batch(0)))) == []
+    assert passed_on(bench.append(fetched_by_store(batch(1)))) == []
+    # What comes live meanwhile is news to all.
+    assert passed_on(bench.append(live(batch(2)))) == [("ME", 2)]
+    assert passed_on(bench.append(fetched_by_store(batch(3)))) == [("ME", 3)]
+    assert bench.machine._fetched == {}

@@ -12,6 +12,7 @@ import pytest
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
+from dafka.protocol.chosen_store import ChosenStore
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
@@ -291,6 +292,20 @@ def believe_any_log_start(patch):
     patch.setattr(Stream, "reaches", lambda self, sequence: True)
 
 
+def pass_on_before_the_write(patch):
+    original = StoreMachine._flush
+
+    def hasty(self):
+        effects = original(self)
+        return [*(one for append in effects for one in self._passed_on(append.batches)), *effects]
+
+    patch.setattr(StoreMachine, "_flush", hasty)
+
+
+def stay_with_a_store_that_is_gone(patch):
+    patch.setattr(ChosenStore, "gone", lambda self, store, now_ms: [])
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -321,6 +336,8 @@ MUTANTS = [
     (forget_to_wake_the_role, 5, NEVER),
     (read_what_is_not_stored, 0, {Name.NOT_STORED}),
     (believe_any_log_start, 899, {Name.GAP}),
+    (pass_on_before_the_write, 4, {Name.NOT_STORED}),
+    (stay_with_a_store_that_is_gone, 4, {Name.STARVED}),
 ]
 """Each with a seed that has shown it, and what the checker calls it."""
 

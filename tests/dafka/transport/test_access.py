@@ -94,7 +94,15 @@ def test_answers_are_for_the_requester(message_id):
     assert may_subscribe(ANYBODY, "A", message_id, "")
 
 
-OTHERS = [one for one in MessageId if one not in LIVE + DIRECT]
+def test_what_a_store_passes_on_takes_the_right_to_read_it():
+    for topic in ("orders", "orders-eu"):
+        assert may_subscribe(READER, "A", MessageId.STORED_RECORDS, messages.channel("S", topic))
+    for key in ("", "S", "S/", "S/order", "S/secret", "orders"):
+        assert not may_subscribe(READER, "A", MessageId.STORED_RECORDS, key)
+    assert may_subscribe(Rights(EVERYTHING), "A", MessageId.STORED_RECORDS, "S/")
+
+
+OTHERS = [one for one in MessageId if one not in (*LIVE, *DIRECT, MessageId.STORED_RECORDS)]
 
 
 @pytest.mark.parametrize("message_id", OTHERS)
@@ -119,6 +127,7 @@ MIRRORING = [messages.LogStart("C", "orders", "P", 0, "S")]
 STORING = [
     messages.Ack("orders", "P", "S", 0),
     messages.StoreHello("C", "S"),
+    messages.StoredRecords("S", "orders", "P", 0, 1, b""),
     messages.DirectHead("C", "orders", "P", 0, "S"),
 ]
 
