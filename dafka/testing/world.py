@@ -184,6 +184,8 @@ class SimMesh:
     """
 
     def __init__(self, world: World) -> None:
+        self.guests = False
+        """Whether all but stores are guests."""
         self._world = world
         self._members: dict[SimMeshPort, dict[bytes, tuple[MessageId, str]]] = {}
         self._prefixes: dict[SimMeshPort, tuple[bytes, ...]] = {}
@@ -272,7 +274,8 @@ class SimMeshPort:
     def __init__(self, node: SimNode[S, E], side: S, mesh: SimMesh) -> None:
         self.name = node.name
         self.address = node.address
-        self._guest, self._keeps = node.guest, node.keeps
+        self._keeps = node.keeps
+        self._guest = node.guest or (mesh.guests and not node.keeps)
         self._mesh = mesh
         self._arrive = partial(node.arrive, side)
         self._wall_ms = node.clock.wall_ms

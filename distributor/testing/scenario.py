@@ -43,6 +43,9 @@ STEERED_EVERY = 5
 PAIRS_EVERY = 4
 """Of so many seeds one has two stores in every cluster."""
 
+GUESTS_EVERY = 7
+"""Of so many seeds one has clusters with delivery through stores."""
+
 OPERATOR_MS = 30_000
 """How long an operator lets things settle by themselves."""
 
@@ -78,6 +81,10 @@ def run(seed: int) -> TreeOutcome:
     if steered:  # every link has all targets
         clusters = tuple(replace(cluster, targets={}) for cluster in topology.clusters)
         topology = replace(topology, clusters=clusters)
+    mixed = seed % MIXED_EVERY == 0
+    if seed % GUESTS_EVERY == 2 and not mixed:
+        clusters = tuple(replace(cluster, delivery="stores") for cluster in topology.clusters)
+        topology = replace(topology, clusters=clusters)
     plan = plan_of(topology)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
@@ -90,7 +97,7 @@ def run(seed: int) -> TreeOutcome:
         kind.settings,
         stores,
         kind.retention,
-        mixed=seed % MIXED_EVERY == 0,
+        mixed=mixed,
     )
     trouble = kind(sim)
     crashes = 0
