@@ -12,6 +12,7 @@ from dafka.cli.options import (
     Access,
     Advertise,
     ClusterArguments,
+    DeliveryWay,
     Host,
     Insecure,
     Key,
@@ -87,6 +88,7 @@ def produce(
     key: Key = None,
     insecure: Insecure = False,
     wire: Wire = DEFAULT_DIALECT,
+    delivery: DeliveryWay = None,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -105,7 +107,7 @@ def produce(
         "insecure": insecure,
         "wire": wire,
     }
-    cluster = entered(tower, access=access, key=key, **way)
+    cluster = entered(tower, access=access, key=key, **way).delivered(delivery)
     producer = Producer(cluster, spool=spool, content=content, compression=compression)
     try:
         sent, refused = _send_lines(producer, topic, lines)
