@@ -172,12 +172,7 @@ def consume(
     how = _Printing(
         _printing(json_lines, format_), known_key, max_records, timeout, connect_timeout
     )
-    way: ClusterArguments = {
-        "host": host,
-        "advertise": advertise,
-        "insecure": insecure,
-        "wire": wire,
-    }
+    way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
     cluster = entered(tower, store, access=access, key=key, **way).delivered(delivery)
     try:
         if until is not None or last is not None:

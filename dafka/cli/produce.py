@@ -101,12 +101,7 @@ def produce(
     interrupt_when_told()
     checked_topic(topic)
     lines = Lines(json_lines, record_key, header or (), key_separator)
-    way: ClusterArguments = {
-        "host": host,
-        "advertise": advertise,
-        "insecure": insecure,
-        "wire": wire,
-    }
+    way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
     cluster = entered(tower, access=access, key=key, **way).delivered(delivery)
     producer = Producer(cluster, spool=spool, content=content, compression=compression)
     try:

@@ -16,7 +16,6 @@ from dafka.protocol.consumer import (
 from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
 from dafka.protocol.events import (
     Consumed,
-    PeerLeft,
     PeerListened,
     Seek,
     Submitted,
@@ -542,76 +541,3 @@ def test_who_listens_to_nothing_yet_leaves_nothing(heavy):
     bench = Bench(buffer_bytes_max=1)
     assert changes(bench.hear(live(heavy(0)), live(heavy(1)))) == []
     assert bench.machine.state is ConsumerState.NEW
-
-
-HELLO = messages.StoreHello("ME", "S1")
-
-
-def passed_on(one, store="S1"):
-    topic, address = one.partition
-    return messages.StoredRecords(store, topic, address, one.sequence, one.count, one.content)
-
-
-def listened(effects):
-    return {(e.id, e.key) for e in effects if isinstance(e, Listen)}
-
-
-def test_a_guest_listens_at_one_store_and_to_no_producer():
-    bench = Bench(guest=True)
-    heard = listened(bench.give(Woke()) + bench.hear(HELLO))
-    assert (MessageId.STORED_RECORDS, "S1/flights") in heard
-    live_ids = {MessageId.RECORDS, MessageId.RECORD, MessageId.HEAD, MessageId.ACK}
-    assert not live_ids & {message_id for message_id, _ in heard}
-
-
-def test_a_guest_takes_what_a_store_passes_on_in_order_and_asks_stores_for_gaps(batch):
-    bench = Bench(guest=True)
-    bench.give(Woke())
-    assert delivered(bench.hear(HELLO, passed_on(batch(0)), passed_on(batch(0)))) == [(0, 1)]
-    effects = bench.hear(passed_on(batch(2)))
-    (fetch,) = [one.message for one in effects if isinstance(one, Publish)]
-    assert fetch == messages.Fetch("flights", "AA", "ME", 1, 1, messages.ANY_STORE)
-    assert delivered(bench.hear(direct(batch(1)))) == [(1, 2), (2, 3)]
-
-
-def test_a_guest_whose_store_is_gone_listens_at_another_and_asks_for_heads():
-    bench = Bench(guest=True)
-    bench.give(Woke())
-    bench.hear(HELLO, messages.StoreHello("ME", "S2"))
-    bench.wait(60_000)
-    chosen = bench.machine._chosen.store
-    (other,) = {"S1", "S2"} - {chosen}
-    effects = bench.give(PeerLeft(chosen))
-    assert Unlisten(MessageId.STORED_RECORDS, f"{chosen}/flights") in effects
-    assert listened(effects) == {(MessageId.STORED_RECORDS, f"{other}/flights")}
-    assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
-
-
-def test_a_guest_asks_again_soon_when_its_store_has_less_than_another(batch):
-    bench = Bench(guest=True)
-    bench.give(Woke())
-    bench.hear(HELLO, passed_on(batch(0)))
-    bench.wait(60_000)
-    bench.hear(stored_head(7, store="S2"))
-    bench.now_ms += 1
-    bench.hear(stored_head(0, store="S1"))
-    assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
-
-
-def test_a_guest_that_is_far_behind_leaves_what_is_passed_on(batch):
-    bench = Bench(guest=True, buffer_bytes_max=1)
-    bench.give(Woke())
-    bench.hear(HELLO)
-    effects = []
-    for sequence in range(5 * LEAVING_BYTES // len(batch(0).content)):
-        effects += bench.hear(passed_on(batch(sequence)))
-    assert Unlisten(MessageId.STORED_RECORDS, "S1/flights") in effects
-    assert bench.machine.state is ConsumerState.CATCHING_UP
-    assert listened(bench.give(PeerLeft("S1"))) == set(), "it does not listen to any now"
-
-
-def test_committed_takes_what_a_store_passes_on_for_acknowledged(batch):
-    bench = Bench(guest=True, committed=True)
-    bench.give(Woke())
-    assert delivered(bench.hear(HELLO, passed_on(batch(0)))) == [(0, 1)]
-    assert bench.machine.acknowledged(P) == 1

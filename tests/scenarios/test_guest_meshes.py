@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 import zmq
 
@@ -51,6 +53,18 @@ class World:
             address: {ports.get(one, one) for one in mesh._subscribers._connected}
             for address, mesh in self.meshes.items()
         }
+
+
+@pytest.fixture
+def opened():
+    """A function that notes what has to be closed when the test is over."""
+    with ExitStack() as stack:
+
+        def opened(resource):
+            stack.callback(resource.close, *((0,) if isinstance(resource, Mesh) else ()))
+            return resource
+
+        yield opened
 
 
 @pytest.fixture
