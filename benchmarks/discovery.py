@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import heapq
+import random
 import time
 from collections import deque
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +45,9 @@ STEADY_S = 5.0
 """How long the cost of being there is watched, once all have found all."""
 
 STEADY_MS = 5_000
+
+REST_S = 0.05
+"""Who is many nodes looks at all their sockets at once, so seldom: a process of one need not."""
 
 STORM_MS = 100
 """All nodes of a simulated start begin within it."""
@@ -160,6 +165,8 @@ def _turn(poller: Poller, meshes: list[Mesh]) -> None:
         if (mesh.wakeup_ms() or 0) <= now:
             mesh.wake(now)
     poller.turn(10)
+    if len(meshes) > 1:
+        time.sleep(REST_S)
 
 
 def _take(mesh: Mesh, socket: object) -> None:
@@ -183,7 +190,10 @@ class _Crowd:
         ]
         self._stores = stores
         count = nodes + stores
-        self._due = [(index * STORM_MS // count, index) for index in range(count)]
+        order = random.Random(1).sample(range(count), count)  # noqa: S311
+        self._due = [(place * STORM_MS // count, index) for place, index in enumerate(order)]
+        self._begun = bytearray(count)
+        """Who has, for the others hear nothing yet."""
         self.heard = {"node": 0, "store": 0, "tower": 0}
         """Beacons."""
         self.cpu_s = {"node": 0.0, "store": 0.0}
@@ -195,6 +205,7 @@ class _Crowd:
         """Let time pass."""
         while self._due[0][0] <= until_ms:
             time_ms, index = self._due[0]
+            self._begun[index] = True
             self._feed(index, Woke(), time_ms)
             due_ms = self._nodes[index].wakeup_ms()
             assert due_ms is not None
@@ -221,8 +232,8 @@ class _Crowd:
 
     def _hearing(self, speaker: int) -> Iterable[int]:
         if not self._stores or speaker < self._stores:
-            return range(len(self._nodes))
-        return (*range(self._stores), speaker)
+            return compress(range(len(self._nodes)), self._begun)
+        return (*compress(range(self._stores), self._begun), speaker)
 
 
 def _host(number: int) -> str:

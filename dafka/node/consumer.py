@@ -466,8 +466,12 @@ class Consumer(Generic[K, V]):
         return f"Consumer({', '.join(shown)})"
 
     def _others(self) -> int:
-        """How many other nodes it has found; a group's member has one of its own beside it."""
-        return self._node.peers(None) - (self._group is not None)
+        """How many other nodes it has found; a group's member has one of its own beside it.
+
+        That one is no store, so guests do not find it.
+        """
+        beside = self._group is not None and not self.search.cluster.is_guest
+        return self._node.peers(None) - beside
 
     def _grouped(self) -> GroupRole:
         if self._group is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.support.small_cluster import SmallCluster, endpoints, peers, send, values
@@ -48,6 +50,18 @@ def test_a_late_guest_gets_everything_and_a_group_shares_it(cluster):
     assert values(cluster.consumer("orders", delivery="stores"), 100) == [*range(100)]
     member = cluster.consumer("orders", delivery="stores", group="billing", stores=cluster.queries)
     assert values(member, 100) == [*range(100)]
+
+
+def test_a_member_that_is_a_guest_has_found_its_cluster_with_one_store(make_cluster):
+    cluster = make_cluster(towers=1)
+    cluster.start_tower()
+    cluster.store()
+    member = cluster.consumer(
+        "orders", delivery="stores", group="billing", stores=cluster.queries, connect_timeout=2
+    )
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        assert member.poll(1) is None
 
 
 def test_a_guest_that_reads_slowly_gets_everything(cluster):
