@@ -113,6 +113,10 @@ QUESTIONS_BUFFER_BYTES = 32 * 1024
 ANSWER_MARK = 8
 """Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
 
+BACKLOG = 4_096
+"""Connections that wait to be taken in. Of thousands of nodes that start at once the kernel drops
+what is beyond, and each of those tries again after 1, 3, 7 … seconds; ZeroMQ's default is 100."""
+
 SOCKETS_MAX = 16_384
 """Of one process: some 2,700 nodes. ZeroMQ's default of 1,023 is reached with 170."""
 
@@ -341,6 +345,7 @@ def _socket(
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
     socket.set(zmq.HANDSHAKE_IVL, 2_000)
+    socket.set(zmq.BACKLOG, BACKLOG)
     socket.set(zmq.RECONNECT_IVL, 50)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000)
     # TCP finds out who is gone, and not ZeroMQ's heartbeats: at one that is due after a peer that
