@@ -103,6 +103,7 @@ $(VENV)/installed-bench: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-bench  ## Rates, CPU per record and their ratios to raw baselines; REPEAT=5
 	$(BIN)/python -m benchmarks --repeat $(REPEAT) --output data/figures.json
+	$(BIN)/python -m benchmarks.curves docs/curves
 
 docs: $(VENV)/installed-dev  ## The documentation as a site, in data/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -1,15 +1,13 @@
-"""What pyzmq, a plain file and LMDB do by themselves, in the same minutes on the same machine."""
+"""What pyzmq does by itself, in the same minutes on the same machine."""
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING
 
-import lmdb
 import zmq
 
-from benchmarks.harness import Results, Worker, cpu_seconds, rate, scratch, until_told
+from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -74,30 +72,3 @@ def raw_messages(results: Results, name: str, messages: int, per_message: int, s
     results.add(f"{name}: CPU receiving", "us/record", subscriber_cpu / per_message * 1e6)
     publisher.end()
     listener.end()
-
-
-def file_append(results: Results, name: str, batches: int, size: int) -> None:
-    """Write the same bytes to a plain file, fdatasync after each batch."""
-    content = bytes(size)
-    with scratch() as directory:
-        descriptor = os.open(directory / "plain", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-        began = time.perf_counter()
-        for _ in range(batches):
-            os.write(descriptor, content)
-            os.fdatasync(descriptor)
-        results.add(name, "batches/s", rate(batches, began))
-        os.close(descriptor)
-
-
-def lmdb_append(results: Results, name: str, batches: int, size: int) -> None:
-    """Put the same bytes into one table, one transaction a batch."""
-    content = bytes(size)
-    with (
-        scratch() as directory,
-        lmdb.open(str(directory / "lmdb"), map_size=2 * batches * size) as environment,
-    ):
-        began = time.perf_counter()
-        for number in range(batches):
-            with environment.begin(write=True) as transaction:
-                transaction.put(number.to_bytes(8, "big"), content)
-        results.add(name, "batches/s", rate(batches, began))

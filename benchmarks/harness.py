@@ -74,8 +74,7 @@ def scratch() -> Iterator[Path]:
 
 def cpu_seconds() -> float:
     """CPU time of this process so far, all threads, user and system."""
-    times = os.times()
-    return times.user + times.system
+    return time.process_time()
 
 
 def tree_cpu_seconds() -> float:

@@ -26,6 +26,10 @@ LISTENED_BYTES_MAX = 64 * 1024
 """Names of topics that a consumer without a key subscribes to; one of more listens to all topics.
 Publishers keep thirty to fifty times as much of each consumer's (docs/adr/0029)."""
 
+LISTENED_NAME_BYTES = 4
+"""What each of them counts beside its letters: two octets of the frame, one that says that it is a
+subscription, one of the kind of message."""
+
 BATCH_BYTES_MAX = 8 * 1024 * 1024
 """A record batch with its envelope: half a frame, so that one batch always fits."""
 

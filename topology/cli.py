@@ -132,13 +132,13 @@ def check(
     file: File,
     files: Annotated[
         bool,
-        typer.Option("--files", help="Look, too, whether this user can read the files it names."),
+        typer.Option("--files", help="Also check that this user can read the files it names."),
     ] = False,
     json_lines: Json = False,
 ) -> None:
-    """Say whether a topology may be used; if not, name every problem and what to do.
+    """Check a topology file: name every problem and what to do.
 
-    Exit code 2 if it may not.
+    Exit code 2 if there is one.
 
     Example: topology check config/four-clusters.yaml
     """
@@ -343,7 +343,7 @@ def prove(file: File, json_lines: Json = False) -> None:
 @app.command()
 def diff(
     old: Annotated[Path, typer.Argument(help="The topology that runs, a YAML file.")],
-    new: Annotated[Path, typer.Argument(help="The topology that is to run.")],
+    new: Annotated[Path, typer.Argument(help="The new topology.")],
     json_lines: Json = False,
 ) -> None:
     """List the steps from one topology to another, in the order that keeps every record.
@@ -390,16 +390,14 @@ def size(
         ),
     ],
     record: Annotated[
-        str, typer.Option(metavar="BYTES", help="Of one record, as in 100, 1KB or 1KiB.")
+        str, typer.Option(metavar="BYTES", help="Size of one record: 100, 1KB or 1KiB.")
     ] = "1KB",
     retention: Annotated[
-        str, typer.Option(metavar="TIME", help="How long stores keep it, as in 12h or 7d.")
+        str, typer.Option(metavar="TIME", help="How long stores keep records: 12h or 7d.")
     ] = "1d",
-    consumers: Annotated[
-        int, typer.Option(min=0, help="How many consumers read along on each cluster.")
-    ] = 0,
+    consumers: Annotated[int, typer.Option(min=0, help="Live consumers on each cluster.")] = 0,
     partitions: Annotated[
-        int, typer.Option(min=1, help="How many producers and topics publish on each, multiplied.")
+        int, typer.Option(min=1, help="Partitions of each cluster: producers times their topics.")
     ] = 10,
     json_lines: Json = False,
 ) -> None:
@@ -483,7 +481,7 @@ CLUSTER_SIZES: Columns[ClusterSize] = (
 
 @app.command()
 def deploy(
-    target: Annotated[DeploymentTarget, typer.Argument(help="What is to run the processes.")],
+    target: Annotated[DeploymentTarget, typer.Argument(help="What runs the processes.")],
     file: File,
     out: Annotated[
         Path, typer.Option(help="Where to write it; what an earlier call made there is replaced.")

@@ -21,7 +21,7 @@ MARK = "# Made by topology deploy: change the topology instead, and make it agai
 
 
 class DeploymentTarget(Enum):
-    """What is to run the processes."""
+    """What runs the processes."""
 
     KUBERNETES = "kubernetes"
     COMPOSE = "compose"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 context = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Say tower, stores and keys of a cluster once: which context is in use says them.\n\n"
+    help="Keep tower, stores and keys of a cluster under a name: a context.\n\n"
     "An option that is given counts, else its variable, such as DAFKA_TOWER, else the context that "
     "--context or DAFKA_CONTEXT names, else the one in use. They are kept in "
     "~/.config/dafka/contexts.toml. tower, store, schemas and gateway, which serve, take none.\n\n"
@@ -181,7 +181,7 @@ def show(
     ] = None,
     json_lines: Json = False,
 ) -> None:
-    """Show what a context says.
+    """Show a context.
 
     Example: dafka context show prod
     """

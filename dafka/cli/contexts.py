@@ -234,7 +234,7 @@ def _context_option() -> TyperOption:
         is_eager=True,  # before the options that it speaks for
         expose_value=False,
         callback=_enter,
-        help="Context that says what options do not, if not the one in use: see `dafka context`.",
+        help="Context for options that are not given, if not the one in use: see `dafka context`.",
     )
 
 

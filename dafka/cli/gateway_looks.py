@@ -32,7 +32,7 @@ Address = Annotated[
 ]
 WebFile = Annotated[
     Path | None,
-    typer.Option("--web", help="Its web file, of which the certificate is believed; with --token."),
+    typer.Option("--web", help="Its web file, whose certificate is trusted; with --token."),
 ]
 Token = Annotated[
     Path | None, typer.Option("--token", help="File of a token that may read metrics.")
@@ -138,7 +138,7 @@ def status(
     web: WebFile = None,
     token: Token = None,
 ) -> None:
-    """Tell whether a gateway serves what it should, and if not, why. Exit code 1 if it does not.
+    """Show whether a gateway serves what it should, and if not, why. Exit code 1 if it does not.
 
     Example: dafka gateway status 127.0.0.1:9101
     """
@@ -154,7 +154,7 @@ def status(
 
 def topics(
     gateway: Address,
-    topic: Annotated[str | None, typer.Argument(help="Its partitions instead.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Show its partitions instead.")] = None,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
     web: WebFile = None,
@@ -181,7 +181,7 @@ def topics(
 
 def groups(
     gateway: Address,
-    group: Annotated[str | None, typer.Argument(help="What it has committed instead.")] = None,
+    group: Annotated[str | None, typer.Argument(help="Show what it has committed instead.")] = None,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
     web: WebFile = None,

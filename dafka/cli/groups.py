@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The group of consumers.")]
 Execute = Annotated[
-    bool, typer.Option("--execute", help="Do it; else it is only shown what would be done.")
+    bool, typer.Option("--execute", help="Do it; otherwise only show what would be done.")
 ]
 
 
 groups = typer.Typer(
     cls=by_default("show"),
     add_completion=False,
-    help="Show groups of consumers, their positions and members; say where they are to go on.\n\n"
+    help="Show groups of consumers, their positions and members; move them.\n\n"
     "`dafka groups` and `dafka groups GROUP` are the same as with `show`.\n\n"
     "Example: dafka groups billing",
 )
@@ -310,7 +310,7 @@ def reset(
         str | None, typer.Option(help="The same, so long ago: 90s, 15m, 2h or 7d.")
     ] = None,
     shift_by: Annotated[
-        int | None, typer.Option(help="So many records further, or back if it is negative.")
+        int | None, typer.Option(help="Forward by so many records, or back if negative.")
     ] = None,
     from_file: Annotated[
         Path | None, typer.Option(help="To those of a file, lines of topic,address,position.")
@@ -324,7 +324,7 @@ def reset(
     access: Access = None,
     key: Key = None,
 ) -> None:
-    """Say where a group is to go on. It must have no live members.
+    """Move a group's positions. It must have no live members.
 
     Nothing is changed without --execute. Exit code 2 if the group has members.
 

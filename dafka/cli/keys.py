@@ -39,7 +39,7 @@ Rate = Annotated[
         min=0,
         max=RATE_MAX,
         metavar="BYTES",
-        help="Quota of a user of kafka.toml, a second at each gateway; 0 takes it away.",
+        help="Quota of a user of kafka.toml, a second at each gateway; 0 removes it.",
     ),
 ]
 

@@ -43,7 +43,7 @@ LEDGERS: Columns[CheckedLedger] = (
 @ledger.command()
 def check(
     store: AllStores,
-    topic: Annotated[str | None, typer.Argument(help="Only the partitions of this one.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Only partitions of this one.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Those of all topics.")] = False,
     json_lines: Json = False,
     timeout: Timeout = 5.0,

@@ -27,7 +27,7 @@ COMMANDS = {
     ),
     "topics": CommandPlace(
         "dafka.cli.topics:topics",
-        "Show topics, what is in one, and what is set of it; drop its records.",
+        "Show topics, their contents and settings; drop their records.",
     ),
     "peek": CommandPlace(
         "dafka.cli.queries:peek",
@@ -39,11 +39,11 @@ COMMANDS = {
     ),
     "groups": CommandPlace(
         "dafka.cli.groups:groups",
-        "Show groups of consumers, their positions and members; say where they are to go on.",
+        "Show groups of consumers, their positions and members; move them.",
     ),
     "context": CommandPlace(
         "dafka.cli.context:context",
-        "Say tower, stores and keys of a cluster once: which context is in use says them.",
+        "Keep tower, stores and keys of a cluster under a name: a context.",
     ),
     "keys": CommandPlace(
         "dafka.cli.keys:keys",

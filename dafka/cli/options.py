@@ -199,9 +199,7 @@ Metrics = Annotated[
 ]
 ShutdownMs = Annotated[
     int,
-    typer.Option(
-        "--shutdown-ms", min=1, help="How long ending in order may take; then it just ends."
-    ),
+    typer.Option("--shutdown-ms", min=1, help="How long an orderly end may take."),
 ]
 LogFormat = Annotated[
     LineFormat,

@@ -42,9 +42,7 @@ JsonLines = Annotated[
         '{"base64": "…"} for any bytes.',
     ),
 ]
-RecordKey = Annotated[
-    str | None, typer.Option(help="The key of every record that has none by itself.")
-]
+RecordKey = Annotated[str | None, typer.Option(help="The key of records without one.")]
 Headers = Annotated[
     list[str] | None,
     typer.Option(help="NAME=VALUE: a header of every record, in front of its own; repeatedly."),
@@ -64,7 +62,7 @@ Compression = Annotated[str, typer.Option(help="none, gzip, snappy, lz4 or zstd,
 Spool = Annotated[
     Path | None,
     typer.Option(
-        help="Directory that keeps what is not stored yet: run again, and it is sent first."
+        help="Directory for records that are not stored yet; the next run sends them first."
     ),
 ]
 

@@ -78,7 +78,9 @@ def holes(
     store: Stores = DEFAULT_QUERY,
     skip: Annotated[
         str | None,
-        typer.Option(metavar="TOPIC", help="Go on without what lacks of this topic, for good."),
+        typer.Option(
+            metavar="TOPIC", help="Continue without what is missing of this topic, for good."
+        ),
     ] = None,
     json_lines: Json = False,
     timeout: Timeout = ANSWER_S,

@@ -37,7 +37,7 @@ class Lines:
 
     Args:
         json_lines: Lines are JSON objects.
-        key: The key of every record that has none by itself.
+        key: The key of records without one.
         headers: `NAME=VALUE`: of every record, in front of its own.
         key_separator: Behind the key at the beginning of a line; None is no key there.
 

@@ -31,7 +31,7 @@ Directory = Annotated[Path, typer.Argument(help="A store's directory; the store 
 
 
 def check(directory: Directory, json_lines: Json = False) -> None:
-    """Read a whole store and tell whether it is what it says. Exit code 1 if it is not.
+    """Read a whole store and check it. Exit code 1 if it is damaged.
 
     Example: dafka store check data/store-1
     """
@@ -144,12 +144,10 @@ def backup(
 
 def restore(
     place: Place,
-    directory: Annotated[
-        Path, typer.Argument(help="Of the store that is to have it: empty, or not there.")
-    ],
+    directory: Annotated[Path, typer.Argument(help="Of the restored store: empty, or not there.")],
     json_lines: Json = False,
 ) -> None:
-    """Make a store's directory of a backup. It is a disk of its own, with a new address.
+    """Restore a store's directory from a backup. It is a disk of its own, with a new address.
 
     What the store had acknowledged or promised before counts no more; what it lacks comes from
     other stores, producers and clusters once it is started.

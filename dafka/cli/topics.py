@@ -35,7 +35,7 @@ TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 topics = typer.Typer(
     cls=by_default("list"),
     add_completion=False,
-    help="Show topics, what is in one, and what is set of it; drop its records.\n\n"
+    help="Show topics, their contents and settings; drop their records.\n\n"
     "`dafka topics` is the same as with `list`.\n\n"
     "Example: dafka topics describe orders",
 )
@@ -190,9 +190,7 @@ DROPPED: Columns[DroppedRow] = (column("store"), number("partitions"), number("r
 def delete(
     topic: TopicName,
     store: AllStores,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do it; else it is shown, and asked at a terminal.")
-    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
     json_lines: Json = False,
     timeout: Timeout = ANSWER_S,
     access: Access = None,
@@ -257,7 +255,8 @@ SETTINGS: Columns[SettingRow] = (column("setting"), column("value"), column("sai
 def config(
     topic: TopicName,
     topology_file: Annotated[
-        Path | None, typer.Option("--topology", help="The topology file, for what it says.")
+        Path | None,
+        typer.Option("--topology", help="The topology file, to show its settings, too."),
     ] = None,
     store: Stores = DEFAULT_QUERY,
     json_lines: Json = False,
@@ -265,7 +264,7 @@ def config(
     access: Access = None,
     key: Key = None,
 ) -> None:
-    """Show what is set of a topic: by Kafka clients in this cluster, and by a topology file.
+    """Show the settings of a topic, of Kafka clients here and of a topology file.
 
     Kafka's own tools set it, at a gateway of the cluster (docs/kafka.md); retention and placement
     stand in the topology file.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
-from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX
+from dafka.limits import HELLO_TOPICS_MAX, LISTENED_BYTES_MAX, LISTENED_NAME_BYTES
 from dafka.model import K, Partition, Record, V, checked_topic, short_repr
 from dafka.node.consumer_role import ConsumerRole
 from dafka.node.frames import Gathering
@@ -573,7 +573,8 @@ def listened(topics: tuple[str, ...], cluster: Cluster) -> tuple[str, ...]:
 
     With keys nobody may subscribe to more than he may read, and who brings names is known.
     """
-    many = sum(len(topic.encode()) for topic in topics) > LISTENED_BYTES_MAX
+    size = sum(len(topic.encode()) + LISTENED_NAME_BYTES for topic in topics)
+    many = size > LISTENED_BYTES_MAX
     return () if many and cluster.credentials is None else topics
 
 

@@ -254,7 +254,7 @@ class QueryClient:
         self._asked += 1
         number = self._asked.to_bytes(_NUMBER_BYTES, "big")
         try:
-            self.socket.send_multipart((number, question), zmq.NOBLOCK)
+            sockets.send_at_once(self.socket, (number, question))
         except zmq.Again as error:
             raise QueryError(f"cannot ask {self.endpoint} at present") from error
         return self._asked

@@ -110,8 +110,9 @@ QUESTION_MARK = 16
 QUESTIONS_BUFFER_BYTES = 32 * 1024
 """What the kernel takes in of them beside: all are answered, also those of who has left since."""
 
-ANSWER_MARK = 8
-"""Answers queued for one peer that does not read them, 8 MiB each; more is dropped for it."""
+ANSWER_MARK = 2 * QUESTION_MARK
+"""Answers queued for one peer that does not read them, so those to all that it may have asked at
+once; more is dropped for it. How many bytes they have is bounded by `Unread`."""
 
 BACKLOG = 4_096
 """Connections that wait to be taken in. Of thousands of nodes that start at once the kernel drops
@@ -371,6 +372,36 @@ def send_frames(socket: zmq.Socket[bytes], frames: Sequence[bytes]) -> None:
     for frame in first:
         socket.send(frame, zmq.SNDMORE)
     socket.send(last)
+
+
+def send_at_once(
+    socket: zmq.Socket[bytes], frames: Sequence[bytes], *, track: bool = False
+) -> zmq.MessageTracker | None:
+    """Send a message to a peer that has room for it, without waiting.
+
+    ZeroMQ counts what a peer has read by what its IO thread reports, and looks at that once in a
+    millisecond at most. Until then it takes who has read everything for full: it is asked to look.
+
+    Returns:
+        Whether the last frame has gone, if that is to be tracked; it is not copied then.
+
+    Raises:
+        zmq.ZMQError: The peer has gone, or has no room.
+    """
+    try:
+        return _send(socket, frames, track)
+    except zmq.Again:  # of the first frame: the others go where that has gone
+        socket.get(zmq.EVENTS)
+        return _send(socket, frames, track)
+
+
+def _send(
+    socket: zmq.Socket[bytes], frames: Sequence[bytes], track: bool
+) -> zmq.MessageTracker | None:
+    *first, last = frames
+    for frame in first:
+        socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)
+    return socket.send(last, zmq.NOBLOCK, copy=not track, track=track)
 
 
 def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:

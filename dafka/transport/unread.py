@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-import zmq
-
 from dafka.limits import REQUESTERS_MAX, UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
+from dafka.transport.sockets import send_at_once
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import zmq
 
 COPIED_BYTES_MAX = 16 * 1024
 """Smaller answers are copied, which is faster than to watch them: of those the marks are enough."""
@@ -76,17 +77,15 @@ class Unread:
         Raises:
             zmq.ZMQError: The socket does not take it.
         """
-        *first, last = frames
-        size = len(last)
+        size = len(frames[-1])
         if size < COPIED_BYTES_MAX:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            send_at_once(self._socket, frames)
             return True
         if not self.has_room(peer, size):
             self._dropped_bytes = size
             return False
-        for frame in first:
-            self._socket.send(frame, zmq.NOBLOCK | zmq.SNDMORE)
-        tracker = self._socket.send(last, zmq.NOBLOCK, copy=False, track=True)
+        tracker = send_at_once(self._socket, frames, track=True)
+        assert tracker is not None
         self._sent.setdefault(peer, deque()).append((tracker, size))
         self._held[peer] = self._held.get(peer, 0) + size
         return True

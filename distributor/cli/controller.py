@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 controller = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Say which replica runs which link, and let another one when it is gone.\n\n"
+    help="Decide which replica runs which link, and replace one that is gone.\n\n"
     "Example: distributor controller run --topology FILE --cluster C --replica HOST:PORT",
 )
 
@@ -52,7 +52,7 @@ OperatorCa = Annotated[
     Path | None,
     typer.Option(
         "--operator-ca",
-        help="listen: who shows a certificate that this one has signed is an operator.",
+        help="listen: authority of operators' certificates, PEM.",
     ),
 ]
 
@@ -86,16 +86,14 @@ def run(
         ),
     ],
     certificate: Annotated[
-        Path | None, typer.Option(help="What it shows to replicas, PEM; needs the next two.")
+        Path | None, typer.Option(help="Its certificate, PEM; needs the next two.")
     ] = None,
     certificate_key: Annotated[
-        Path | None, typer.Option("--certificate-key", help="The key of that, PEM.")
+        Path | None, typer.Option("--certificate-key", help="The certificate's key, PEM.")
     ] = None,
     replica_ca: Annotated[
         Path | None,
-        typer.Option(
-            "--replica-ca", help="Who shows a certificate that this one has signed is a replica."
-        ),
+        typer.Option("--replica-ca", help="Authority of replicas' certificates, PEM."),
     ] = None,
     listen: Listen = None,
     operator_ca: OperatorCa = None,

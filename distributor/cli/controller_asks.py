@@ -43,16 +43,16 @@ Address = Annotated[
 ]
 Certificate = Annotated[
     Path | None,
-    typer.Option(help="What is shown to it, PEM, of an operator; needs the next two."),
+    typer.Option(help="Certificate of an operator, PEM; needs the next two."),
 ]
 CertificateKey = Annotated[
-    Path | None, typer.Option("--certificate-key", help="The key of that, PEM.")
+    Path | None, typer.Option("--certificate-key", help="The certificate's key, PEM.")
 ]
 ControllerCa = Annotated[
     Path | None,
     typer.Option(
         "--controller-ca",
-        help="Who shows a certificate that this one has signed is a controller.",
+        help="Authority of controllers' certificates, PEM.",
     ),
 ]
 
@@ -91,14 +91,15 @@ ROUTES: Columns[RouteRow] = (
 def wait(
     controller: Address,
     timeout: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds; what is not there then is missing.")
+        float,
+        typer.Option(min=0, max=86_400, help="Seconds after which absent records are missing."),
     ] = 30.0,
     json_lines: Json = False,
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
     controller_ca: ControllerCa = None,
 ) -> None:
-    """Wait until what is published so far on its cluster is at the targets of its links.
+    """Wait until everything published so far on its cluster is at the targets of its links.
 
     What is published meanwhile is not waited for. A target passes it on: on clusters behind it it
     may be a moment later. Exit codes: 0 it is there; 1 records are missing; 2 the call cannot be

@@ -75,7 +75,7 @@ def status(
     web: WebFile = None,
     token: Token = None,
 ) -> None:
-    """Tell whether a controller is in charge, and of how much. Exit code 1 if it lacks a replica.
+    """Show whether a controller is in charge, and of how much. Exit code 1 if it lacks a replica.
 
     Example: distributor controller status 127.0.0.1:9301
     """

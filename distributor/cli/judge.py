@@ -47,11 +47,11 @@ def verify(
     ] = False,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Bring what is missing from clusters that have it; deep."),
+        typer.Option("--repair", help="Copy what is missing from clusters that have it; deep."),
     ] = False,
     settle: Annotated[
         float,
-        typer.Option(min=0, max=3_600, help="Seconds that records may take to be everywhere."),
+        typer.Option(min=0, max=3_600, help="Seconds that records may take to arrive everywhere."),
     ] = SETTLE_S,
     host: Annotated[
         str,
@@ -67,7 +67,7 @@ def verify(
     web: Web = None,
     json_lines: Json = False,
 ) -> None:
-    """Compare all clusters, and the stores of each: what one has when it begins is due on all.
+    """Compare all clusters, and their stores: all must have what any had at the start.
 
     Records may flow meanwhile. Exit codes: 0 equal, or repaired; 1 records are missing (--repair
     can bring them); 2 the call cannot be used; 3 histories differ, are damaged, or what is missing

@@ -24,11 +24,11 @@ COMMANDS = {
     ),
     "verify": CommandPlace(
         "distributor.cli.judge:verify",
-        "Compare all clusters, and the stores of each: what one has when it begins is due on all.",
+        "Compare all clusters, and their stores: all must have what any had at the start.",
     ),
     "wait": CommandPlace(
         "distributor.cli.waiting:wait",
-        "Wait until all that is published so far is on every cluster that it is for.",
+        "Wait until everything published so far is on every cluster.",
     ),
     "audit": CommandPlace(
         "distributor.cli.judge:audit",
@@ -69,7 +69,7 @@ COMMANDS = {
     ),
     "lost": CommandPlace(
         "distributor.cli.steer:lost",
-        "Take a cluster that will not come back out at once, and say which records nobody has.",
+        "Leave a cluster that will not come back at once, and say which records nobody has.",
     ),
     "apply": CommandPlace(
         "distributor.cli.steer:apply",
@@ -77,7 +77,7 @@ COMMANDS = {
     ),
     "offsets": CommandPlace(
         "distributor.cli.offsets:offsets",
-        "Show where groups stand on every cluster, and why; or say where they are to go on.",
+        "Show the positions of groups on every cluster, and why; or set them.",
     ),
     "schemas": CommandPlace(
         "distributor.cli.schemas:schemas",
@@ -94,7 +94,7 @@ COMMANDS = {
     ),
     "controller": CommandPlace(
         "distributor.cli.controller:controller",
-        "Say which replica runs which link, and let another one when it is gone.",
+        "Decide which replica runs which link, and replace one that is gone.",
     ),
 }
 

@@ -47,7 +47,7 @@ Group = Annotated[str, typer.Argument(help="The group of consumers.")]
 offsets = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
-    help="Show where groups stand on every cluster, and why; or say where they are to go on.\n\n"
+    help="Show the positions of groups on every cluster, and why; or set them.\n\n"
     "Example: distributor offsets explain billing config/four-clusters.yaml",
 )
 
@@ -77,7 +77,7 @@ def explain(group: Group, file: File, json_lines: Json = False) -> None:
 def wait(
     group: Group,
     file: File,
-    cluster: Annotated[str, typer.Option(help="The cluster where it is to go on.")],
+    cluster: Annotated[str, typer.Option(help="The cluster where it continues.")],
     timeout: Annotated[
         float, typer.Option(min=0, max=86_400, help="Seconds to wait at most.")
     ] = 60.0,
@@ -136,7 +136,9 @@ def force(
     group: Group,
     file: File,
     cluster: Annotated[str, typer.Option(help="The cluster to commit at.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done.")
+    ] = False,
     json_lines: Json = False,
 ) -> None:
     """Commit at a cluster where the group was last anywhere, though it has live members there.

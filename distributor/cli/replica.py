@@ -40,19 +40,17 @@ def replica(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="As controllers call it.", show_default="HOST:PORT")
+        str | None, typer.Option(help="Its name at controllers.", show_default="HOST:PORT")
     ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="What it shows to controllers, PEM; needs the next two.")
+        Path | None, typer.Option(help="Its certificate, PEM; needs the next two.")
     ] = None,
     certificate_key: Annotated[
-        Path | None, typer.Option("--certificate-key", help="The key of that, PEM.")
+        Path | None, typer.Option("--certificate-key", help="The certificate's key, PEM.")
     ] = None,
     client_ca: Annotated[
         Path | None,
-        typer.Option(
-            "--client-ca", help="Who shows a certificate that this one has signed is a controller."
-        ),
+        typer.Option("--client-ca", help="Authority of controllers' certificates, PEM."),
     ] = None,
     metrics: Metrics = None,
     web: Web = None,

@@ -91,7 +91,7 @@ def diff(file: File, json_lines: Json = False) -> None:
 @schemas.command()
 def promote(
     file: File,
-    cluster: Annotated[str, typer.Option(help="Where schemas shall be registered from now on.")],
+    cluster: Annotated[str, typer.Option(help="Where schemas are registered from now on.")],
     force: Annotated[
         bool, typer.Option("--force", help="Do it although not all clusters answer.")
     ] = False,

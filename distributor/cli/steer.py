@@ -176,7 +176,7 @@ def lost(
     certificate_key: CertificateKey = None,
     controller_ca: ControllerCa = None,
 ) -> None:
-    """Take a cluster that will not come back out at once, and say which records nobody has.
+    """Leave a cluster that will not come back at once, and say which records nobody has.
 
     Links leave it without waiting for its silence. What only it had is gone: that is reported per
     partition, as far as it was known. Exit code 1 if something is gone or somebody did not answer.
@@ -277,7 +277,7 @@ LINKS: Columns[LinkRow] = (
 STEP_LOOK_S = 0.5
 """How often a step is looked at."""
 
-Wanted = Annotated[Path, typer.Argument(help="The topology that is to run, a YAML file.")]
+Wanted = Annotated[Path, typer.Argument(help="The new topology, a YAML file.")]
 
 
 def apply(

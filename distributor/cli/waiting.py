@@ -44,14 +44,15 @@ AWAITED: Columns[Awaited] = (
 def wait(
     file: File,
     timeout: Annotated[
-        float, typer.Option(min=0, max=86_400, help="Seconds; what is not there then is missing.")
+        float,
+        typer.Option(min=0, max=86_400, help="Seconds after which absent records are missing."),
     ] = 30.0,
     json_lines: Json = False,
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
     controller_ca: ControllerCa = None,
 ) -> None:
-    """Wait until all that is published so far is on every cluster that it is for.
+    """Wait until everything published so far is on every cluster.
 
     Where controllers run all links and can be asked, they say so; else all stores are compared.
     What is published meanwhile is not waited for. Exit codes: 0 it is everywhere; 1 records are

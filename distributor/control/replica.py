@@ -87,7 +87,7 @@ class ReplicaMachine:
     """One replica, towards all controllers that connect to it.
 
     Args:
-        name: As controllers call it.
+        name: Its name at controllers.
         settings: Times.
         instance: What it is for; None: what the first controller says.
     """

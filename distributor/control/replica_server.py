@@ -96,7 +96,7 @@ class ReplicaServer:
     """One replica, running.
 
     Args:
-        name: As controllers call it.
+        name: Its name at controllers.
         instance: What it is for.
         listen: Where controllers reach it, `HOST:PORT`; port 0 is any.
         opened: Opens a flow.

@@ -139,6 +139,18 @@ def test_a_client_that_has_gone_is_no_error(server):
         time.sleep(0.01)
 
 
+def test_who_reads_gets_all_answers_also_in_a_burst(server, client):
+    # What it has read ZeroMQ reports by halves of the mark, and looks at it now and then.
+    for _ in range(100):
+        for _ in range(sockets.QUESTION_MARK):
+            client.send(b"question")
+        askers = [next_question(server)[0] for _ in range(sockets.QUESTION_MARK)]
+        for asker in askers:
+            assert server.reply(asker, b"answer")
+        for _ in askers:
+            next_answer(client)
+
+
 def test_a_client_that_does_not_read_is_bounded(server):
     slow = sockets.dealer()
     slow.set(zmq.RCVHWM, 1)

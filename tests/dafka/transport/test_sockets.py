@@ -37,8 +37,8 @@ KINDS = {
     sockets.subscriber: (zmq.SUB, 40_000, 1_000, FRAME_BYTES_MAX),
     sockets.beacon_publisher: (zmq.PUB, 10_000, 10_000, 1_024),
     sockets.beacon_subscriber: (zmq.SUB, 10_000, 10_000, 1_024),
-    sockets.router: (zmq.ROUTER, 8, 16, QUESTION_BYTES_MAX),
-    sockets.dealer: (zmq.DEALER, 16, 8, FRAME_BYTES_MAX),
+    sockets.router: (zmq.ROUTER, 32, 16, QUESTION_BYTES_MAX),
+    sockets.dealer: (zmq.DEALER, 16, 32, FRAME_BYTES_MAX),
     sockets.monitor: (zmq.PAIR, 10_000, 0, FRAME_BYTES_MAX),
 }
 
@@ -77,6 +77,8 @@ def test_every_factory_is_among_them():
         "_socket",
         "parse_monitor_message",
         "receive_frames",
+        "send_at_once",
+        "_send",
         "send_frames",
         "contextmanager",
         "_path_to_itself",
