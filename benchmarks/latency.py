@@ -21,9 +21,17 @@ WARM_UP_S = 1.0
 """What is sent so early is not counted."""
 
 
-def _listen(pipe: Connection, tower: str, count: int) -> None:
+WAYS = {
+    "from the producer": {},
+    "from the producer, once stored": {"isolation": "stored"},
+    "through a store": {"delivery": "stores"},
+}
+"""How records may get to a consumer."""
+
+
+def _listen(pipe: Connection, tower: str, count: int, way: dict[str, str]) -> None:
     """Report the latency of each record, in nanoseconds."""
-    with Consumer(tower, TOPIC) as consumer:
+    with Consumer(tower, TOPIC, **way) as consumer:  # type: ignore[arg-type]
         time.sleep(SETTLE_S)
         pipe.send("up")
         latencies: list[int] = []
@@ -39,10 +47,14 @@ def _listen(pipe: Connection, tower: str, count: int) -> None:
 def latency(results: Results) -> None:
     """10,000 records a second without linger."""
     with one_cluster() as (tower, _):
-        (alone,) = _latencies(tower, [tower])
+        (alone,) = _latencies(tower, [(tower, {})])
+    with one_cluster() as (tower, _):
+        ways = _latencies(tower, [(tower, way) for way in WAYS.values()])
     with system(PAIR) as pair:
-        home, away = _latencies(pair.tower("c1"), [pair.tower(name) for name in ("c1", "c2")])
+        home, away = _latencies(pair.tower("c1"), [(pair.tower(name), {}) for name in ("c1", "c2")])
     report(results, "", {"in one cluster": alone})
+    for name, latencies in zip(WAYS, ways, strict=True):
+        report(results, "", {f"{name}, of three consumers": latencies})
     report(results, "", {"beside a hop": home, "one hop away": away})
 
 
@@ -64,10 +76,10 @@ def report(results: Results, whose: str, places: dict[str, list[int]]) -> None:
         results.add(f"{whose}a hop adds, p50", "ms", far - near)
 
 
-def _latencies(source: str, places: list[str]) -> list[list[int]]:
-    """What listeners at these places see of a producer at `source`."""
+def _latencies(source: str, places: list[tuple[str, dict[str, str]]]) -> list[list[int]]:
+    """What listeners at these places, each in its way, see of a producer at `source`."""
     count = int(RATE * SECONDS)
-    listeners = [Worker(_listen, place, count) for place in places]
+    listeners = [Worker(_listen, place, count, way) for place, way in places]
     for listener in listeners:
         listener.hear()
     producer = Worker(publish_paced, source, RATE, SECONDS)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from topology.model import ClusterSpec
 
+DELIVERIES = ("direct", "stores")
+"""Whom a node connects to: everybody, or stores, which pass on what they have on disk."""
+
 CONTENTS = (None, "batches", "classic", "raw")
 """What a publisher may be told to send; none leaves it to the cluster."""
 
@@ -45,10 +48,12 @@ class Cluster:
             implementation.
         classic: Whether publishers also send every record by itself, for peers without batches. If
             it is not said, they do in the dialect of such peers.
+        delivery: "direct", or "stores" if nodes of this process connect to stores only, which pass
+            on what they have on disk.
         presence: The times of discovery, on which all its nodes must agree.
 
     Raises:
-        MisuseError: There is no such wire.
+        MisuseError: There is no such wire or delivery, or none through stores with this wire.
     """
 
     towers: tuple[str, ...]
@@ -60,6 +65,7 @@ class Cluster:
     insecure: bool
     wire: str
     classic: bool | None
+    delivery: str
     presence: PresenceSettings
 
     def __init__(
@@ -74,9 +80,12 @@ class Cluster:
         insecure: bool = False,
         wire: str = DEFAULT_DIALECT,
         classic: bool | None = None,
+        delivery: str = DELIVERIES[0],
         presence: PresenceSettings = PRESENCE,
     ) -> None:
         dialect(wire)
+        if delivery not in DELIVERIES:
+            raise MisuseError(f"delivery {delivery!r} is not known: {' or '.join(DELIVERIES)}")
         given = {
             "towers": (towers,) if isinstance(towers, str) else tuple(towers),
             "stores": (stores,) if isinstance(stores, str) else tuple(stores),
@@ -87,10 +96,17 @@ class Cluster:
             "insecure": insecure,
             "wire": wire,
             "classic": classic,
+            "delivery": delivery,
             "presence": presence,
         }
         for field, value in given.items():
             object.__setattr__(self, field, value)
+        if self.is_guest and not self.may_have_guests:
+            raise MisuseError(
+                f"delivery through stores is not for cluster {self.called!r}: programs of another "
+                "make, which may be in it, need to hear producers; say delivery direct, or wire "
+                "rfc46 and not classic"
+            )
 
     @classmethod
     def load(cls, path: Path | str, name: str) -> Cluster:
@@ -133,7 +149,26 @@ class Cluster:
             insecure=spec.insecure,
             wire=spec.wire,
             classic=spec.classic,
+            delivery=spec.delivery,
         )
+
+    @property
+    def may_have_guests(self) -> bool:
+        """Whether nodes of it may connect to stores only."""
+        return self.shape() is Shape.BATCHES
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether nodes of this process, other than stores, do."""
+        return self.delivery == "stores"
+
+    def delivered(self, delivery: str | None) -> Cluster:
+        """Return the same, with another way for records; the same way if none is said.
+
+        Raises:
+            MisuseError: There is no such delivery, or not here.
+        """
+        return self if delivery is None else replace(self, delivery=delivery)
 
     @property
     def called(self) -> str:

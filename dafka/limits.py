@@ -67,8 +67,14 @@ REORDER_BATCHES_MAX = 10_000
 BUNDLE_MAX = 250
 """Messages of a few names and numbers that travel in one: 20 kB as a rule, 200 kB at most."""
 
+KEY_BYTES_MAX = ADDRESS_BYTES_MAX + 1 + TOPIC_BYTES_MAX
+"""What a message is listened for by: at most a store and a topic."""
+
 PEERS_MAX = 1_000
 """Nodes one node connects to."""
+
+STORE_PEERS_MAX = 20_000
+"""The same of a store, where it may have three times as many open files."""
 
 SENDERS_MAX = 256
 """Keys of producers that one node hears at a time; each takes a socket or two."""

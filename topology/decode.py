@@ -54,8 +54,8 @@ KEYS = {
     ),
     "cluster": (
         *("name", "id", "host", "advertise", "towers", "stores", "copies", "targets"),
-        *("security", "insecure", "wire", "classic", "registry", "subject_format", "gateways"),
-        *("receive_only", "controllers", "replicas"),
+        *("security", "insecure", "wire", "classic", "delivery", "registry", "subject_format"),
+        *("gateways", "receive_only", "controllers", "replicas"),
     ),
     "controller": ("metrics", "listen"),
     "replica": ("listen", "metrics"),
@@ -89,7 +89,7 @@ _GONE = {
 OPTIONAL = {
     *("topics", "retention", "links", "metrics", "control", "host", "targets", "directory"),
     *("include", "exclude", "durability", "age_s", "bytes", "security", "insecure"),
-    *("wire", "classic", "registry", "subject_format", "fields", "schemas"),
+    *("wire", "classic", "delivery", "registry", "subject_format", "fields", "schemas"),
     *("heartbeat_ms", "topic_format", "offsets", "web"),
     *("receive_only", "levels", "placement", "advertise", "gateways", "advertised_listener"),
     *("users", "controllers", "replicas", "listen", "hold_age_s", "hold_bytes", "copies", "slots"),
@@ -119,6 +119,7 @@ _HEARTBEAT_MS = (100, 60_000)
 
 _DURABILITIES = ("fsync", "os")
 _WIRES = ("rfc46", "libdafka")
+_DELIVERIES = ("direct", "stores")
 _TRANSLATIONS = ("timestamp", "exact")
 _MARGIN_MS_MAX = 7 * 86_400_000
 _MARGIN_RECORDS_MAX = 10**9
@@ -203,6 +204,9 @@ class _Decoder:
             classic=self.flag(fields["classic"], f"{path}.classic")
             if "classic" in fields
             else None,
+            delivery=self.choice(
+                fields.get("delivery", _DELIVERIES[0]), f"{path}.delivery", _DELIVERIES
+            ),
             registry=self.endpoint(fields["registry"], f"{path}.registry", kind="http")
             if "registry" in fields
             else "",

@@ -150,6 +150,7 @@ class ClusterSpec:
         wire: How its nodes write to each other: `rfc46`, or `libdafka` as the C implementation.
         classic: Publishers send every record by itself, too, for peers that know no batches; None
             leaves it to `wire`.
+        delivery: Whether nodes exchange records with everybody, `direct`, or with `stores` only.
         registry: Where its schema registry is, `http://host:port`; empty if it has none.
         subject_format: How subjects are spelled there.
         gateways: Its gateways for Kafka clients.
@@ -171,6 +172,7 @@ class ClusterSpec:
     insecure: bool = False
     wire: str = "rfc46"
     classic: bool | None = None
+    delivery: str = "direct"
     registry: str = ""
     subject_format: str = IDENTITY
     gateways: tuple[GatewaySpec, ...] = ()

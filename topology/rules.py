@@ -52,6 +52,7 @@ def problems_of(topology: Topology) -> list[Problem]:
         *_control(topology),
         *_security(topology),
         *_gateways(topology),
+        *_deliveries(topology),
         *naming_problems(topology),
         *replica_problems(topology),
         *store_problems(topology),
@@ -100,6 +101,27 @@ def _gateways(topology: Topology) -> Iterator[Problem]:
             if told and host_and_port(f"tcp://{told}")[0] in _EVERY_HOST:
                 message = f"{told} is every interface"
                 yield Problem(f"{path}.advertised_listener", message, "name one that is reached")
+
+
+def _deliveries(topology: Topology) -> Iterator[Problem]:
+    """What has to hear producers themselves is not in a cluster whose nodes hear stores only."""
+    for index, cluster in enumerate(topology.clusters):
+        if cluster.delivery != "stores":
+            continue
+        others = []
+        if cluster.wire != "rfc46":
+            others.append(f"programs of wire {cluster.wire}")
+        elif cluster.classic:
+            others.append("peers that know no batches (classic)")
+        if cluster.gateways:
+            others.append("gateways")
+        for what in others:
+            yield Problem(
+                f"$.clusters[{index}].delivery",
+                f"{what} have to hear producers of {cluster.name!r}, not stores only",
+                "say delivery: direct, and delivery=stores to the producers and consumers that "
+                "are many",
+            )
 
 
 def _names(topology: Topology) -> Iterator[Problem]:

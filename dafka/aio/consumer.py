@@ -41,6 +41,7 @@ class ConsumerOptions(TypedDict, Generic[K, V], total=False):
     key_deserializer: Deserializer[K] | None
     value_deserializer: Deserializer[V] | None
     connect_timeout: float | None
+    delivery: str | None
 
 
 class AsyncConsumer(Generic[K, V]):

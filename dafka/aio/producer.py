@@ -45,6 +45,7 @@ class ProducerOptions(TypedDict, Generic[K, V], total=False):
     key_serializer: Serializer[K] | None
     value_serializer: Serializer[V] | None
     connect_timeout: float | None
+    delivery: str | None
 
 
 class PendingDelivery:

@@ -16,6 +16,7 @@ from dafka.cli.options import (
     Advertise,
     AllStores,
     ClusterArguments,
+    DeliveryWay,
     Host,
     Insecure,
     Json,
@@ -146,6 +147,7 @@ def consume(
     key: Key = None,
     insecure: Insecure = False,
     wire: Wire = DEFAULT_DIALECT,
+    delivery: DeliveryWay = None,
     log_level: LogLevel = "warning",
 ) -> None:
     r"""Print the records of topics as they come, values only or as JSON.
@@ -172,7 +174,7 @@ def consume(
         _printing(json_lines, format_), known_key, max_records, timeout, connect_timeout
     )
     way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
-    cluster = entered(tower, store, access=access, key=key, **way)
+    cluster = entered(tower, store, access=access, key=key, **way).delivered(delivery)
     try:
         if until is not None or last is not None:
             assert wanted is not None

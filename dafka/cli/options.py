@@ -176,6 +176,14 @@ Advertise = Annotated[
 Wire = Annotated[
     str, typer.Option("--wire", help="rfc46, or libdafka as the programs of the C implementation.")
 ]
+DeliveryWay = Annotated[
+    str | None,
+    typer.Option(
+        "--delivery",
+        help="direct: connect to everybody; stores: to stores only, which pass on what they have "
+        "on disk.",
+    ),
+]
 Web = Annotated[
     Path | None,
     typer.Option(

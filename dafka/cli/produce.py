@@ -12,6 +12,7 @@ from dafka.cli.options import (
     Access,
     Advertise,
     ClusterArguments,
+    DeliveryWay,
     Host,
     Insecure,
     Key,
@@ -85,6 +86,7 @@ def produce(
     key: Key = None,
     insecure: Insecure = False,
     wire: Wire = DEFAULT_DIALECT,
+    delivery: DeliveryWay = None,
     log_level: LogLevel = "warning",
 ) -> None:
     """Publish every line of standard input as a record.
@@ -98,7 +100,7 @@ def produce(
     checked_topic(topic)
     lines = Lines(json_lines, record_key, header or (), key_separator)
     way = ClusterArguments(host=host, advertise=advertise, insecure=insecure, wire=wire)
-    cluster = entered(tower, access=access, key=key, **way)
+    cluster = entered(tower, access=access, key=key, **way).delivered(delivery)
     producer = Producer(cluster, spool=spool, content=content, compression=compression)
     try:
         sent, refused = _send_lines(producer, topic, lines)

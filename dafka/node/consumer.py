@@ -87,6 +87,9 @@ class Consumer(Generic[K, V]):
         value_deserializer: Makes something of each value's. A key or value of None is left alone.
         connect_timeout: Seconds after which waiting is an error if no other node of the cluster has
             been found; None is never, and a `ConnectionWarning` says so after two.
+        delivery: "direct": it connects to all producers and stores. "stores": to stores only, which
+            pass on what they have on disk, so `isolation` makes no difference. Without it, what
+            is declared of the cluster.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -109,13 +112,14 @@ class Consumer(Generic[K, V]):
         key_deserializer: Deserializer[K] | None = None,
         value_deserializer: Deserializer[V] | None = None,
         connect_timeout: float | None = None,
+        delivery: str | None = None,
     ) -> None:
         names = _checked_topics(topics)
         _check_reading(start, isolation, timeout)
         self.timeout = timeout
         self._topics = names
         self._deserializers = Deserializers.given(key_deserializer, value_deserializer)
-        cluster = cluster_of(cluster)
+        cluster = cluster_of(cluster).delivered(delivery)
         self.search = Search(cluster, lambda: self.towers_away, self._others, connect_timeout)
         """Whether the cluster has been found."""
         self.address = cluster.new_address()
@@ -129,7 +133,8 @@ class Consumer(Generic[K, V]):
             wants=frozenset(names).__contains__,
             start=Start(start) if options is None else Start.ASSIGNED,
             positions=_checked_positions(positions or {}),
-            committed=isolation == "stored",
+            committed=isolation == "stored" and not cluster.is_guest,
+            guest=cluster.is_guest,
             buffer_bytes_max=buffer_bytes_max,
         )
         self._records: Iterator[Any] = iter(())
@@ -461,8 +466,12 @@ class Consumer(Generic[K, V]):
         return f"Consumer({', '.join(shown)})"
 
     def _others(self) -> int:
-        """How many other nodes it has found; a group's member has one of its own beside it."""
-        return self._node.peers(None) - (self._group is not None)
+        """How many other nodes it has found; a group's member has one of its own beside it.
+
+        That one is no store, so guests do not find it.
+        """
+        beside = self._group is not None and not self.search.cluster.is_guest
+        return self._node.peers(None) - beside
 
     def _grouped(self) -> GroupRole:
         if self._group is None:

@@ -83,6 +83,8 @@ class Producer(Generic[K, V]):
         value_serializer: Makes octets of each value. A key or value of None is left alone.
         connect_timeout: Seconds after which waiting is an error if no other node of the cluster has
             been found; None is never, and a `ConnectionWarning` says so after two.
+        delivery: "direct": it connects to everybody. "stores": to stores only, which pass on what
+            they have on disk. Without it, what is declared of the cluster.
 
     Raises:
         MisuseError: An argument cannot be used.
@@ -104,13 +106,14 @@ class Producer(Generic[K, V]):
         key_serializer: Serializer[K] | None = None,
         value_serializer: Serializer[V] | None = None,
         connect_timeout: float | None = None,
+        delivery: str | None = None,
     ) -> None:
         if not 1 <= batch_bytes_max <= RECORD_BYTES_MAX:
             raise MisuseError(f"batch_bytes_max must be 1 to {RECORD_BYTES_MAX}: {batch_bytes_max}")
         if linger_ms < 0 or max_block_ms < 0 or min_acks < 1 or buffer_bytes_max < 1:
             raise MisuseError("linger_ms and max_block_ms must not be negative, min_acks not 0")
         self._codec = _checked_codec(compression, content)
-        cluster = cluster_of(cluster)
+        cluster = cluster_of(cluster).delivered(delivery)
         self._serializers = Serializers.given(key_serializer, value_serializer)
         self.search = Search(
             cluster, lambda: self._node.towers_away, lambda: self._node.peers(None), connect_timeout

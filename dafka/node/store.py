@@ -155,7 +155,7 @@ class Store:
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
-            mesh = Mesh(cluster, self.address)
+            mesh = Mesh(cluster, self.address, store=True)
             opened.pop_all()  # all there: from here on the node's thread closes them
         access = None if credentials is None else credentials.access
         retainer = Retainer(

@@ -7,7 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
-from dafka.limits import PEERS_MAX
+from dafka.limits import STORE_PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.node.loop import STUCK_MS, NodeFailedError
 from dafka.process import metrics
@@ -115,7 +115,7 @@ class Tower:
         beacons, dropped = self._sockets.relay()
         now = now_ms()
         for beacon in beacons:
-            if beacon.address in self._seen_ms or len(self._seen_ms) < PEERS_MAX:
+            if beacon.address in self._seen_ms or len(self._seen_ms) < STORE_PEERS_MAX:
                 self._seen_ms[beacon.address] = now
         for reason in dropped:
             metrics.count_dropped("tower", reason)

@@ -40,6 +40,7 @@ _BATCHES = (
     messages.RecordMessage,
     messages.DirectRecords,
     messages.DirectRecord,
+    messages.StoredRecords,
 )
 
 _NOTICES = (Disconnect, TowerAway, TowerBack, TwinHeard, Dropped, Company)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import takewhile
+from itertools import starmap, takewhile
 from typing import TYPE_CHECKING
 
 from dafka.errors import RecordError
 from dafka.limits import PEER_BOUNDS, PeerBounds
 from dafka.model import WHOLE, Partition, PartitionShare
+from dafka.protocol.chosen_store import ChosenStore
 from dafka.protocol.effects import (
     Deliver,
     Dropped,
@@ -44,6 +45,7 @@ from dafka.protocol.machine import Lifecycle, earliest
 from dafka.protocol.receiver import Inflow, arrived
 from dafka.protocol.stores import Baseline, Inquiry
 from dafka.protocol.watermarks import HighWatermarks
+from dafka.records.batch import run_of
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
@@ -100,6 +102,7 @@ class ConsumerSettings:
         start: Where partitions without a position begin.
         positions: Sequence to begin each partition at.
         committed: Deliver only what a store has on disk.
+        guest: Nobody but stores is heard: what is live comes from one of them.
         buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
         heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
             partition of a dead producer is announced by nobody else, and the answer may be lost.
@@ -114,13 +117,15 @@ class ConsumerSettings:
     start: Start = Start.EARLIEST
     positions: Mapping[Partition, int] = field(default_factory=dict)
     committed: bool = False
+    guest: bool = False
     buffer_bytes_max: int = 32 * 1024 * 1024
     heads_interval_ms_max: int = 10_000
     idle_after_ms: int = IDLE_AFTER_MS
     bounds: PeerBounds = PEER_BOUNDS
 
 
-_FROM_STORES = messages.Ack, messages.DirectHead, messages.StoreHello
+_FROM_STORES = messages.Ack, messages.DirectHead, messages.StoreHello, messages.StoredRecords
+_LIVE = messages.Records, messages.RecordMessage, messages.StoredRecords
 
 
 class ConsumerMachine:
@@ -138,7 +143,9 @@ class ConsumerMachine:
         """Those it subscribes to; none means all."""
         self._wants = frozenset(settings.topics).__contains__ if settings.topics else settings.wants
         self._settings = settings
-        self._inflow = Inflow(address, settings.bounds, stored=settings.committed)
+        only_stored = settings.committed or settings.guest
+        self._inflow = Inflow(address, settings.bounds, stored=only_stored)
+        self._chosen = ChosenStore(address, settings.topics) if settings.guest else None
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
         self._durable = HighWatermarks(settings.bounds.partitions)
@@ -174,7 +181,7 @@ class ConsumerMachine:
             case Received():
                 return self._receive(event.message, now_ms)
             case ReceivedTogether():
-                return self._receive_all(event.messages, now_ms)
+                return [one for each in event.messages for one in self._receive(each, now_ms)]
             case Consumed():
                 self._buffered -= event.size
                 return []
@@ -184,6 +191,9 @@ class ConsumerMachine:
                 return self._unassign(event.partition)
             case Woke():
                 return self._wake(now_ms)
+            case PeerLeft() if self._chosen is not None:
+                moved = self._chosen.gone(event.address, now_ms)
+                return self._moved(self._chosen, moved, now_ms)
             case PeerListened() | PeerLeft():
                 return []
             case _:
@@ -200,6 +210,8 @@ class ConsumerMachine:
         self._inflow.check()
         assert self._live.away == (self.state is ConsumerState.CATCHING_UP)
         assert self._buffered >= 0
+        if self._chosen is not None:
+            self._chosen.check()
         for partition, sequence in self._next.items():
             assert sequence <= self._inflow.expected(partition)
             assert self._idle is None or partition not in self._idle
@@ -275,9 +287,6 @@ class ConsumerMachine:
         topic, address = partition
         return self._wants(topic) and self._settings.share.has(address)
 
-    def _receive_all(self, together: tuple[Message, ...], now_ms: int) -> list[Effect]:
-        return [effect for message in together for effect in self._receive(message, now_ms)]
-
     def _receive(self, message: Message, now_ms: int) -> list[Effect]:
         self._baseline.heard(now_ms)
         if isinstance(message, _FROM_STORES) and message.store is not None:
@@ -285,14 +294,22 @@ class ConsumerMachine:
                 self._baseline.begin(now_ms)
             if not self._inflow.heard_from(message.store, now_ms):
                 return [Dropped("too many stores")]
+            if self._chosen is not None:
+                moved = self._chosen.heard(message, self._inflow.reached, now_ms)
+                before = self._moved(self._chosen, moved, now_ms)
+                return before + self._understand(message, now_ms)
+        return self._understand(message, now_ms)
+
+    def _moved(self, chosen: ChosenStore, moved: list[Effect], now_ms: int) -> list[Effect]:
+        """Listen at another store; what was stored in between is a gap, which its heads show."""
+        if moved or chosen.doubted_ms == now_ms:
+            self._inquiry.renew(now_ms)
+        return moved if self.state is ConsumerState.LIVE else []
+
+    def _understand(self, message: Message, now_ms: int) -> list[Effect]:
+        if isinstance(message, messages.Batch):
+            return self._take(message, now_ms)
         match message:
-            case (
-                messages.Records()
-                | messages.DirectRecords()
-                | messages.RecordMessage()
-                | messages.DirectRecord()
-            ):
-                return self._take(message, now_ms)
             case messages.Head() | messages.DirectHead():
                 return self._heard(message, now_ms)
             case messages.LogStart():
@@ -321,14 +338,9 @@ class ConsumerMachine:
             batch = arrived(message)
         except RecordError as error:
             return [Dropped(error.reason)]
+        effects = self._placed(message, batch, now_ms)
         if partition not in self._next:
-            if message.sequence and not self._inflow.named(partition):
-                return [Dropped("too many partitions")]
-            effects = self._begin(partition, message.sequence, last, now_ms)
-            if partition not in self._next:
-                return effects
-        else:
-            effects = []
+            return effects
         if not self._has_room_for(batch):
             self._learn(partition, last)
             return [*effects, Dropped("consumer full"), *self._overrun(message, now_ms)]
@@ -337,12 +349,27 @@ class ConsumerMachine:
             return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
         if reason is not None:
             return [*effects, Dropped(reason)]
-        asked = isinstance(message, messages.DirectRecords | messages.DirectRecord)
-        return effects + self._deliver(partition, batch if asked else None)
+        stored = not isinstance(message, messages.Records | messages.RecordMessage)
+        return effects + self._deliver(partition, batch if stored else None)
+
+    def _placed(self, message: messages.Batch, batch: Batch, now_ms: int) -> list[Effect]:
+        """Begin the batch's partition, if that is new; learn that it is stored, if a store says."""
+        partition, last = batch.partition, batch.end - 1
+        if isinstance(message, messages.StoredRecords):
+            run = run_of(batch.content)
+            said = messages.Ack(*partition, message.store, last, run and run.number)
+            effects = self._committed(partition, said, now_ms)
+        else:
+            effects = []
+        if partition in self._next:
+            return effects
+        if batch.sequence and not self._inflow.named(partition):
+            return [*effects, Dropped("too many partitions")]
+        return effects + self._begin(partition, batch.sequence, last, now_ms)
 
     def _overrun(self, dropped: messages.Batch, now_ms: int) -> list[Effect]:
         """There was no room for a batch: if too many such come live, no more for a while."""
-        live = isinstance(dropped, messages.Records | messages.RecordMessage)
+        live = isinstance(dropped, _LIVE)
         asked = 0 if self._settings.committed else len(self._next)
         if not live or self.state is not ConsumerState.LIVE:
             return []
@@ -350,7 +377,7 @@ class ConsumerMachine:
             return []
         self._lifecycle.become(ConsumerState.CATCHING_UP)
         self._ask_for_missed(now_ms)
-        return [Unlisten(message_id, topic) for message_id, topic in self._live_topics()]
+        return [*starmap(Unlisten, self._live_topics())]
 
     def _return(self, now_ms: int) -> list[Effect]:
         """Listen again, if the live edge is near; what was published meanwhile is a gap."""
@@ -358,7 +385,7 @@ class ConsumerMachine:
             return []
         self._lifecycle.become(ConsumerState.LIVE)
         self._ask_for_missed(now_ms)
-        return [Listen(message_id, topic) for message_id, topic in self._live_topics()]
+        return [*starmap(Listen, self._live_topics())]
 
     def _ask_for_missed(self, now_ms: int) -> None:
         """Ask what is published while this node is not listening, unless ACKs tell that anyway."""
@@ -366,6 +393,8 @@ class ConsumerMachine:
             self._inquiry.renew(now_ms)
 
     def _live_topics(self) -> list[tuple[MessageId, str]]:
+        if self._chosen is not None:
+            return self._chosen.channels
         ids = MessageId.RECORDS, MessageId.RECORD
         return [(one, topic) for topic in self.topics or ("",) for one in ids]
 
@@ -502,7 +531,7 @@ class ConsumerMachine:
         return effects
 
     def _deliver(self, partition: Partition, stored: Batch | None = None) -> list[Effect]:
-        """Hand out what may be; `stored` has just come from a store, if only those are asked."""
+        """Hand out what may be; `stored` has just come from a store, if only those are heard."""
         if not self._settings.committed:
             return self._handed(self._inflow.take(partition))
         bound = self._durable.end(partition)
@@ -556,8 +585,9 @@ class ConsumerMachine:
             MessageId.STORE_HELLO,
         )
         effects: list[Effect] = [Listen(message_id, self.address) for message_id in own]
-        effects += [Listen(message_id, topic) for message_id, topic in self._live_topics()]
-        effects += [Listen(MessageId.HEAD, topic) for topic in self.topics or ("",)]
+        effects += starmap(Listen, self._live_topics())
+        if self._chosen is None:
+            effects += [Listen(MessageId.HEAD, topic) for topic in self.topics or ("",)]
         if self._settings.committed:
             effects.append(Listen(MessageId.ACK, ""))
         return effects

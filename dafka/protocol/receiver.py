@@ -158,6 +158,11 @@ class Inflow:
         """Highest sequence heard of; -1 if none."""
         return self._streams[partition].head
 
+    def reached(self, partition: Partition) -> int:
+        """The same of any partition; -1, too, if it is not tracked."""
+        stream = self._streams.get(partition)
+        return -1 if stream is None else stream.head
+
     def start(self, partition: Partition, sequence: int) -> bool:
         """Receive `partition` from `sequence` on, forgetting what was received of it before.
 
@@ -178,6 +183,11 @@ class Inflow:
         self._gaps.forget(partition)
         self._note_gap(partition, self._streams[partition])
         return True
+
+    def lacks(self, partition: Partition) -> bool:
+        """Whether more of it is known of than has come."""
+        stream = self._streams[partition]
+        return stream.head >= stream.expected
 
     def first(self, partition: Partition) -> Batch | None:
         """What is to be taken next, if it was received."""

@@ -58,7 +58,7 @@ from dafka.protocol.heads import TopicHeads
 from dafka.protocol.machine import earliest
 from dafka.protocol.receiver import Inflow, arrived
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, Inquiry
-from dafka.protocol.unacked import direct_records
+from dafka.protocol.unacked import direct_records, stored_records
 from dafka.records.batch import without_first
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
@@ -122,6 +122,10 @@ class StoreMachine:
         self._greeted = False
         self._reminders = Reminders(bounds)
         self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
+        self._listened = False
+        """Whether guests have ever listened here: ZeroMQ does not say whether any are left."""
+        self._fetched: dict[Partition, int] = {}
+        """Where what was asked for ends, of partitions that more is lacking of."""
         for partition, head in heads.items():
             self._inflow.start(partition, head + 1)
 
@@ -148,7 +152,7 @@ class StoreMachine:
             case HoleSkipped():
                 return self._skip_hole(event, now_ms)
             case PeerListened() | PeerLeft():
-                return self._hello(event)
+                return self._met(event)
             case Woke():
                 return self._wake(now_ms)
             case _:
@@ -255,6 +259,7 @@ class StoreMachine:
             del self._durable[partition]
             self._inflow.forget(partition)
             self._disputes.forgotten(partition)
+            self._fetched.pop(partition, None)
             self._reminders.forget(partition)
         return []
 
@@ -301,6 +306,8 @@ class StoreMachine:
             # What is new of it is fetched, should it be the same so far.
             self._inflow.heard(partition, batch.end - 1)
             return [Dropped("duplicate"), *self._compare(batch)]
+        if isinstance(message, messages.DirectRecords | messages.DirectRecord):
+            self._fetched[partition] = max(batch.end, self._fetched.get(partition, 0))
         due = batch.sequence <= expected < batch.end
         if due and self._disputes.needs_log(batch, expected):
             return [Compare(batch)]
@@ -451,7 +458,20 @@ class StoreMachine:
                 self._inflow.start(partition, self._durable[partition] + 1)
                 self._disputes.forget(partition)
             self._disputes.stored(partition, last)
-        return [ack for partition in touched for ack in self._ack(partition)]
+        acks = [ack for partition in touched for ack in self._ack(partition)]
+        return acks + self._passed_on(append.batches)
+
+    def _passed_on(self, batches: Iterable[Batch]) -> list[Effect]:
+        """What guests have not heard of: not what this store fetches as it was away."""
+        effects: list[Effect] = []
+        for batch in batches:
+            partition, end = batch.partition, self._fetched.get(batch.partition, 0)
+            lacks = self._inflow.lacks(partition)
+            if not lacks:
+                self._fetched.pop(partition, None)
+            if self._listened and not (lacks and batch.end <= end):
+                effects.append(Publish(stored_records(self._address, batch)))
+        return effects
 
     def _append_failed(self, token: int, now_ms: int) -> list[Effect]:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
@@ -510,9 +530,13 @@ class StoreMachine:
         head, run = self._durable[partition], self._disputes.run(partition)
         return Publish(messages.DirectHead(requester, topic, address, head, self._address, run))
 
-    def _hello(self, event: PeerListened | PeerLeft) -> list[Effect]:
+    def _met(self, event: PeerListened | PeerLeft) -> list[Effect]:
         """Greet a consumer that listens for it. Who has left is waited for as who is silent."""
-        if isinstance(event, PeerLeft) or event.id is not MessageId.STORE_HELLO or not event.key:
+        if isinstance(event, PeerLeft):
+            return []
+        if event.id is MessageId.STORED_RECORDS:
+            self._listened |= event.key.startswith(messages.channel(self._address, ""))
+        if event.id is not MessageId.STORE_HELLO or not event.key:
             return []
         return [Publish(messages.StoreHello(event.key, self._address))]
 

@@ -214,6 +214,12 @@ def direct_records(requester: str, batch: Batch) -> messages.DirectRecords:
     )
 
 
+def stored_records(store: str, batch: Batch) -> messages.StoredRecords:
+    """The message that carries `batch` to who listens at a store that has it."""
+    topic, address = batch.partition
+    return messages.StoredRecords(store, topic, address, batch.sequence, batch.count, batch.content)
+
+
 def records(batch: Batch) -> messages.Records:
     """The message that carries `batch` to everybody."""
     topic, address = batch.partition

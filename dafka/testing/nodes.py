@@ -217,6 +217,8 @@ class SimStore(SimNode[None, Never]):
         retention: What need not be kept.
     """
 
+    keeps = True
+
     def __init__(
         self,
         world: World,
@@ -359,6 +361,7 @@ class SimConsumer(SimNode[None, Never]):
 
     def __init__(self, world: World, name: str, mesh: SimMesh, settings: ConsumerSettings) -> None:
         super().__init__(world, name, {None: mesh})
+        self.guest = settings.guest
         self._settings = settings
         self._role: ConsumerRole | None = None
 
@@ -377,7 +380,7 @@ class SimConsumer(SimNode[None, Never]):
                 self.name,
                 self._settings.topics,
                 earliest,
-                self._settings.committed,
+                self._settings.committed or self._settings.guest,
             )
         )
         machine = ConsumerMachine(f"{self.name}.{self.incarnation}", self._settings)

@@ -21,7 +21,7 @@ from dafka.storage.forgetting import FORGET_AFTER_MS
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retention
 from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
-from dafka.testing.history import Fault, Positioned
+from dafka.testing.history import Fault, Polled, Positioned
 from dafka.testing.lmdb_store import LmdbStore
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
@@ -80,6 +80,10 @@ FORGETTING_EVERY = 3
 FORGETTING_MS = 200
 """How soon."""
 
+GUESTS_EVERY = 7
+GUESTS = {5: ("P0", "P1", "C0", "C1", "C2"), 6: ("P1", "C0", "C2")}
+"""Who is a guest where a seed leaves such a remainder: all, or some beside nodes that are none."""
+
 SUSPENDED_MS_MAX = 10_000
 """How long a machine is suspended at most."""
 
@@ -124,6 +128,7 @@ class Traits:
         sharing: Whether there are four stores, of which two and two share the slots.
         losing: Whether one of the stores loses its disk, again and again. What producers wait for
             two stores for, the other has then.
+        guests: Who is connected to stores only.
     """
 
     min_acks: int = 1
@@ -136,6 +141,7 @@ class Traits:
     forgetting: bool = False
     losing: bool = False
     sharing: bool = False
+    guests: tuple[str, ...] = ()
 
 
 class ScenarioCluster:
@@ -166,6 +172,8 @@ class ScenarioCluster:
             )
             for number in range(2)
         ]
+        for producer in self.producers:
+            producer.guest = producer.name in traits.guests
         kept = Retention(topics=AGED, age_ms=traits.age_ms)
         forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
         self.stores = [
@@ -195,6 +203,7 @@ class ScenarioCluster:
                     topics=topics,
                     start=start,
                     committed=committed,
+                    guest=name in traits.guests,
                     buffer_bytes_max=room,
                     idle_after_ms=FORGETTING_MS if traits.forgetting else IDLE_AFTER_MS,
                 ),
@@ -343,6 +352,35 @@ class ScenarioCluster:
             and event.at_ms >= began_ms
         ]
 
+    def outlives(self) -> list[Anomaly]:
+        """Each store dies in turn, when nothing else goes wrong.
+
+        Returns:
+            Which guests have not heard from another what was stored meanwhile.
+        """
+        world, producer = self.world, self.producers[0]
+        partition, found = Partition(TOPICS[0], producer.address), []
+        for store in self.stores:
+            store.crash()
+            world.run_until(world.now_ms + SENT_MS)
+            sent_ms = world.now_ms
+            producer.send(TOPICS[0], 1)
+            world.run_until(sent_ms + SENT_MS)
+            served = {
+                event.process
+                for event in world.history
+                if isinstance(event, Polled)
+                and (event.partition, event.at_ms >= sent_ms) == (partition, True)
+            }
+            found += [
+                Anomaly(Name.STARVED, f"{consumer.name} does not do without {store.name}")
+                for consumer in self.consumers
+                if consumer.guest and consumer.name not in served
+            ]
+            store.boot()
+            world.run_until(world.now_ms + 2 * SENT_MS)
+        return found
+
     def untold(self) -> list[Anomaly]:
         """Of which twins nobody says that there are two."""
         told = any(TWINS in store.disputed for store in self.stores)
@@ -378,7 +416,7 @@ def run(seed: int) -> Outcome:
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
     sharing = seed % SHARING_EVERY == 4
-    traits = replace(traits, sharing=sharing)
+    traits = replace(traits, sharing=sharing, guests=GUESTS.get(seed % GUESTS_EVERY, ()))
     real = seed % LMDB_EVERY == 1 and not sharing
     with TemporaryDirectory() if real else nullcontext() as directory:
         cluster = ScenarioCluster(
@@ -408,6 +446,9 @@ def _outcome(
     hesitating = seed % HESITATING_EVERY == 1 and not traits.eager and not traits.sharing
     if hesitating and not anomalies:
         anomalies += cluster.hesitates()
+    roomy = traits.buffer_bytes_max > SMALL_BYTES
+    if traits.guests and roomy and not traits.forgetting and not anomalies:
+        anomalies += cluster.outlives()
     if isinstance(cluster.stores[1], LmdbStore):
         cluster.stores[1].crash()
         cluster.stores[1].boot()  # so that it is compared

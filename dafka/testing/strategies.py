@@ -50,6 +50,15 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
         contents,
     ),
     st.builds(
+        messages.StoredRecords,
+        addresses,
+        topics,
+        addresses,
+        batch_sequences,
+        counts,
+        contents,
+    ),
+    st.builds(
         messages.Fetch,
         topics,
         addresses,

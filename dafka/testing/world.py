@@ -179,9 +179,14 @@ class World:
 
 
 class SimMesh:
-    """The network of one cluster: every node hears every other, by subscription, unreliably."""
+    """The network of one cluster: nodes hear each other, by subscription, unreliably.
+
+    Each every other; guests hear stores only.
+    """
 
     def __init__(self, world: World) -> None:
+        self.guests = False
+        """Whether all but stores are guests."""
         self._world = world
         self._members: dict[SimMeshPort, dict[bytes, tuple[MessageId, str]]] = {}
         self._prefixes: dict[SimMeshPort, tuple[bytes, ...]] = {}
@@ -200,7 +205,7 @@ class SimMesh:
         self._members[member] = {}
         self._prefixes[member] = ()
         for other, prefixes in self._members.items():
-            if other is not member:
+            if other is not member and other.hears(member):
                 for message_id, key in prefixes.values():
                     self._send(member, PeerListened(message_id, key))
 
@@ -210,14 +215,15 @@ class SimMesh:
         self._prefixes.pop(member, None)
         left = PeerLeft(member.address)
         for other in self._members:
-            self._world.after(self._world.faults.delay_ms_max, partial(other.arrive, left))
+            if other.hears(member):
+                self._world.after(self._world.faults.delay_ms_max, partial(other.arrive, left))
 
     def listen(self, member: SimMeshPort, message_id: MessageId, key: str) -> None:
         """Subscribe a node."""
         self._members[member][rfc46.prefix(message_id, key)] = (message_id, key)
         self._prefixes[member] = (*self._members[member],)
         for other in self._members:
-            if other is not member:
+            if other is not member and member.hears(other):
                 self._send(other, PeerListened(message_id, key))
 
     def unlisten(self, member: SimMeshPort, message_id: MessageId, key: str) -> None:
@@ -236,7 +242,7 @@ class SimMesh:
         for other, prefixes in self._prefixes.items():
             if other is member or not frames[0].startswith(prefixes):
                 continue
-            if cuts and (member.name, other.name) in cuts:
+            if not other.hears(member) or (cuts and (member.name, other.name) in cuts):
                 continue
             if chance.random() < faults.loss:
                 continue
@@ -269,6 +275,8 @@ class SimMeshPort:
     def __init__(self, node: SimNode[S, E], side: S, mesh: SimMesh) -> None:
         self.name = node.name
         self.address = node.address
+        self._keeps = node.keeps
+        self._guest = node.guest or (mesh.guests and not node.keeps)
         self._mesh = mesh
         self._arrive = partial(node.arrive, side)
         self._wall_ms = node.clock.wall_ms
@@ -282,6 +290,10 @@ class SimMeshPort:
     def peers(self) -> int:
         """How many other nodes are connected."""
         return self._mesh.members - 1
+
+    def hears(self, other: SimMeshPort) -> bool:
+        """Whether it is connected to another node's publisher."""
+        return other._keeps or not self._guest
 
     def arrive(self, event: Event) -> None:
         """Take an event in, unless the node has crashed since it was sent."""
@@ -334,6 +346,9 @@ class SimNode(ABC, Generic[S, E]):
     Subclasses build the role anew at every boot, and are its application.
     """
 
+    keeps = False
+    """Whether it is a store."""
+
     def __init__(self, world: World, name: str, meshes: Mapping[S, SimMesh]) -> None:
         self.world = world
         self.name = name
@@ -341,6 +356,8 @@ class SimNode(ABC, Generic[S, E]):
         """Those of its machine."""
         self.clock = self.machine_clock.clock
         """What it knows time by."""
+        self.guest = False
+        """Whether it is connected to stores only."""
         self.incarnation = 0
         self.alive = False
         self.ports: dict[S, SimMeshPort] = {}

@@ -6,14 +6,15 @@ held by its towers and stores, may do everything.
 
 | what | needs |
 |---|---|
-| subscribe to RECORD, RECORDS, HEAD of a prefix | read, for every topic that has the prefix |
+| subscribe to RECORD, RECORDS, HEAD, STORED-RECORDS | read, for every topic of the prefix |
 | subscribe to what is sent to a requester | to be it: its address begins with the fingerprint |
 | FETCH, GET-HEADS, CONSUMER-HELLO, questions at the query port | read |
 | RECORD, RECORDS, SLOT-RECORDS, HEAD and a producer's answers, all of its key's addresses | write |
 | the same under any address, and LOG-START | mirror |
 | commits of a group, and to be its member | write of `__consumer_offsets`, and the group |
 | subscribe to SLOT-RECORDS | the cluster's key |
-| ACK, STORE-HELLO, DIRECT-HEAD of a store, FETCH that counts as a store's | the cluster's key |
+| ACK, STORE-HELLO, STORED-RECORDS, DIRECT-HEAD of a store | the cluster's key |
+| FETCH that counts as a store's | the cluster's key |
 """
 
 from __future__ import annotations
@@ -159,6 +160,8 @@ def may_subscribe(rights: Rights, key: str, message_id: MessageId, subject: str)
     match message_id:
         case MessageId.RECORD | MessageId.RECORDS | MessageId.HEAD:
             return rights.may_read(subject)
+        case MessageId.STORED_RECORDS:
+            return rights.may_read(subject.partition("/")[2])
         case (
             MessageId.DIRECT_RECORD
             | MessageId.DIRECT_RECORDS
@@ -182,7 +185,7 @@ def may_send(sender: Sender, message: Message) -> bool:
             return rights.may_read(message.topic)
         case messages.ConsumerHello():
             return all(rights.may_read(topic) for topic in message.topics)
-        case messages.Ack() | messages.StoreHello():
+        case messages.Ack() | messages.StoreHello() | messages.StoredRecords():
             return False
         case messages.DirectHead() if message.store is not None:
             return False  # as good as an ACK

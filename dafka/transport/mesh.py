@@ -5,8 +5,8 @@ Source: 46/DAFKA, Interconnection Model.
 
 from __future__ import annotations
 
+import dataclasses
 import errno
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
 from dafka.limits import FETCH_ANSWER_BYTES_MAX
-from dafka.model import Reach, TowerEndpoints, mark_of
+from dafka.model import Reach, TowerEndpoints, mark_of, replace
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether, Woke
 from dafka.protocol.foreign import Shape, Singles
@@ -26,6 +26,7 @@ from dafka.protocol.presence import (
     Heard,
     PresenceEffect,
     PresenceMachine,
+    PresenceSettings,
     TowerAway,
     TowerBack,
     TwinHeard,
@@ -46,7 +47,16 @@ from dafka.transport.shedder import shedder
 from dafka.transport.sockets import receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
 from dafka.transport.unread import Listening, Unread
-from dafka.wire.beacon import BEACON, WELCOME, NodeBeacon, decode_tower_beacon, encode_node_beacon
+from dafka.wire.beacon import (
+    BEACON,
+    OF_GUEST,
+    OF_STORE,
+    WELCOME,
+    NodeBeacon,
+    decode_tower_beacon,
+    echo_of,
+    encode_node_beacon,
+)
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import DEFAULT_DIALECT, Company, DialectWatch, dialect
 from dafka.wire.messages import DirectRecords, MessageId
@@ -80,6 +90,7 @@ class Mesh:
         cluster: Which.
         address: The node's identity.
         content: How this node publishes records; see `Cluster.shape`.
+        store: Whether the node is a store, which guests connect to.
         refuses_others: Whether the node ends where it starts among none but nodes of the other
             dialect. Only for what an application has opened, who would wait in silence: others
             go on, as anybody who comes into an open cluster may write as he likes.
@@ -96,19 +107,14 @@ class Mesh:
         address: str,
         *,
         content: str | None = None,
+        store: bool = False,
         refuses_others: bool = False,
     ) -> None:
         if not cluster.towers:
             raise MisuseError("at least one tower is needed")
         shape = cluster.shape(content)
         credentials = cluster.credentials
-        place = Binding.parse(cluster.host)
-        if place.scheme == "tcp":
-            checked_binding(place.host, credentials, insecure=cluster.insecure)
-        towers = [TowerEndpoints.parse(tower) for tower in cluster.towers]
-        place.check([tower.inbound for tower in towers], cluster.advertise)
-        for endpoint in (place.scheme + ":", *(tower.inbound for tower in towers)):
-            refuse_keys_within(endpoint, credentials)
+        place, towers = _checked_places(cluster)
         self._credentials = credentials
         self._dialect = dialect(cluster.wire)
         self.foreign = shape is not Shape.BATCHES
@@ -134,6 +140,8 @@ class Mesh:
         self._subscribers = Subscribers(credentials)
         self._endpoint = ""
         """Where the publisher is bound, once it is."""
+        self._kinds = _kinds(cluster, store=store)
+        """Of its beacons."""
         self._beacons_out = sockets.beacon_publisher()
         self._beacons_in = {tower.inbound: sockets.beacon_subscriber() for tower in towers}
         """One for each tower: a beacon does not say which it came through."""
@@ -148,10 +156,11 @@ class Mesh:
             raise
         if self._watch is not None:
             self.listen(*self._watch.mark(address))
-        self._connect_towers(towers)
+        self._connect_towers(towers, address)
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
-        self._presence = PresenceMachine(beacon, cluster.presence, self._beacons_in)
+        presence = _presence(cluster, store=store)
+        self._presence = PresenceMachine(beacon, presence, self._beacons_in)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
@@ -317,9 +326,10 @@ class Mesh:
             endpoint = sockets.unmapped(self._publisher.get_string(zmq.LAST_ENDPOINT))
         self._endpoint = endpoint
 
-    def _connect_towers(self, towers: Iterable[TowerEndpoints]) -> None:
+    def _connect_towers(self, towers: Iterable[TowerEndpoints], address: str) -> None:
+        heard = (OF_STORE, echo_of(address)) if OF_GUEST in self._kinds else (BEACON,)
         for socket in self._beacons_in.values():
-            for prefix in (BEACON, WELCOME):
+            for prefix in (*heard, WELCOME):
                 socket.subscribe(prefix)
         for tower in towers:
             self._connect_tower(tower)
@@ -430,7 +440,7 @@ class Mesh:
             if unknown:
                 yield Dropped("beacon host")
             if endpoint is not None:
-                beacon = replace(beacon, endpoint=endpoint)
+                beacon = dataclasses.replace(beacon, endpoint=endpoint)
                 yield from self._perform(self._presence.handle(Heard(beacon, tower), now_ms))
 
     def _perform(self, effects: list[PresenceEffect]) -> list[PeerLeft | Notice]:
@@ -462,10 +472,10 @@ class Mesh:
             self._connect_tower(tower)
 
     def _announce(self, beacon: NodeBeacon) -> None:
-        *first, last = encode_node_beacon(beacon)
-        for frame in first:
-            self._beacons_out.send(frame, zmq.SNDMORE)
-        self._beacons_out.send(last)
+        for kind in self._kinds:
+            send_frames(
+                self._beacons_out, encode_node_beacon(dataclasses.replace(beacon, kind=kind))
+            )
 
 
 def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -475,6 +485,33 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
         # A connection of inproc ends with the other end, and is forgotten.
         if error.errno != errno.ENOENT:
             raise
+
+
+def _checked_places(cluster: Cluster) -> tuple[Binding, list[TowerEndpoints]]:
+    """Where a node is bound, and the towers: who hears of it there can reach it."""
+    place = Binding.parse(cluster.host)
+    if place.scheme == "tcp":
+        checked_binding(place.host, cluster.credentials, insecure=cluster.insecure)
+    towers = [TowerEndpoints.parse(tower) for tower in cluster.towers]
+    place.check([tower.inbound for tower in towers], cluster.advertise)
+    for endpoint in (place.scheme + ":", *(tower.inbound for tower in towers)):
+        refuse_keys_within(endpoint, cluster.credentials)
+    return place, towers
+
+
+def _presence(cluster: Cluster, *, store: bool) -> PresenceSettings:
+    """A store connects to all guests, who may be many."""
+    told = cluster.presence
+    if not store:
+        return told
+    return replace(told, peers_max=max(told.peers_max, sockets.store_peers_max()))
+
+
+def _kinds(cluster: Cluster, *, store: bool) -> tuple[bytes, ...]:
+    """What a node's beacons begin with; a store's second one is for guests, if any may be there."""
+    if store:
+        return (BEACON, OF_STORE) if cluster.may_have_guests else (BEACON,)
+    return (OF_GUEST,) if cluster.is_guest else (BEACON,)
 
 
 def _watch_of(cluster: Cluster) -> DialectWatch | None:

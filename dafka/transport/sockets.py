@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import re
+import resource
 import socket as system
 import threading
 import time
@@ -23,7 +24,12 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from dafka.errors import MisuseError
-from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
+from dafka.limits import (
+    FRAME_BYTES_MAX,
+    HELLO_TOPICS_MAX,
+    QUESTION_BYTES_MAX,
+    STORE_PEERS_MAX,
+)
 from dafka.model import is_address
 from dafka.transport import sockets
 from dafka.transport.shedder import shedder
@@ -107,6 +113,10 @@ QUESTIONS_BUFFER_BYTES = 32 * 1024
 ANSWER_MARK = 2 * QUESTION_MARK
 """Answers queued for one peer that does not read them, so those to all that it may have asked at
 once; more is dropped for it. How many bytes they have is bounded by `Unread`."""
+
+BACKLOG = 4_096
+"""Connections that wait to be taken in. Of thousands of nodes that start at once the kernel drops
+what is beyond, and each of those tries again after 1, 3, 7 … seconds; ZeroMQ's default is 100."""
 
 SOCKETS_MAX = 16_384
 """Of one process: some 2,700 nodes. ZeroMQ's default of 1,023 is reached with 170."""
@@ -231,6 +241,12 @@ def refuses(endpoint: str) -> bool:
     return False
 
 
+def store_peers_max() -> int:
+    """How many nodes a store may connect to: each connects to it, too, and other files are open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return STORE_PEERS_MAX if files == resource.RLIM_INFINITY else min(files // 3, STORE_PEERS_MAX)
+
+
 @contextmanager
 def _path_to_itself(endpoint: str) -> Iterator[None]:
     """ZeroMQ takes a path away from whoever has it; it may only be a dead one's.
@@ -330,6 +346,7 @@ def _socket(
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
     socket.set(zmq.HANDSHAKE_IVL, 2_000)
+    socket.set(zmq.BACKLOG, BACKLOG)
     socket.set(zmq.RECONNECT_IVL, 50)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000)
     # TCP finds out who is gone, and not ZeroMQ's heartbeats: at one that is due after a peer that

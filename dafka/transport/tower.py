@@ -12,12 +12,17 @@ from dafka.protocol.presence import tower_beacon
 from dafka.transport import sockets
 from dafka.transport.curve import guard, refuse_keys_within, user_of
 from dafka.transport.shedder import shedder
+from dafka.transport.sockets import send_frames
 from dafka.wire.beacon import (
     BEACON,
+    KINDS,
+    OF_GUEST,
+    OF_STORE,
     WELCOME,
     NodeBeacon,
     TowerBeacon,
     decode_node_beacon,
+    echo_of,
     encode_tower_beacon,
 )
 
@@ -43,6 +48,8 @@ class TowerSockets:
 
     def __init__(self, endpoints: TowerEndpoints, credentials: Credentials | None = None) -> None:
         self._secured = credentials is not None
+        self._cluster_key = "" if credentials is None else credentials.access.cluster
+        """Whose a store's is; without keys it is nobody's, as theirs."""
         self._reach = Reach.of_tower(endpoints.inbound)
         refuse_keys_within(endpoints.inbound, credentials)
         self._inbound = sockets.beacon_subscriber()
@@ -53,7 +60,8 @@ class TowerSockets:
             # C nodes wait for it; ours do not. ZeroMQ would abort at a welcome to somebody who
             # waited for a name of inproc, and is gone.
             self._outbound.set(zmq.XPUB_WELCOME_MSG, WELCOME)
-        self._inbound.subscribe(BEACON)
+        for kind in KINDS:
+            self._inbound.subscribe(kind)
         try:
             sockets.bind(self._inbound, endpoints.inbound, message_max=sockets.BEACONS_BYTES_MAX)
             sockets.bind(self._outbound, endpoints.outbound, sockets.TOWER_NAMES)
@@ -82,19 +90,21 @@ class TowerSockets:
             if arrived is None:
                 break
             node_beacon, peer_host, key = arrived
-            if self._secured and node_beacon.key != key:
+            if self._secured and not self._may_announce(node_beacon, key):
                 dropped.append("beacon key")
                 continue
             beacon = tower_beacon(node_beacon, peer_host, self._reach)
             if beacon is None:
                 dropped.append("beacon endpoint")
                 continue
-            *first, last = encode_tower_beacon(beacon)
-            for frame in first:
-                self._outbound.send(frame, zmq.SNDMORE)
-            self._outbound.send(last)
+            for kind in _heard_under(node_beacon):
+                send_frames(self._outbound, encode_tower_beacon(beacon, kind))
             relayed.append(beacon)
         return relayed, dropped
+
+    def _may_announce(self, beacon: NodeBeacon, proved: str) -> bool:
+        is_store = proved == self._cluster_key
+        return beacon.key == proved and (is_store or beacon.kind != OF_STORE)
 
     def close(self) -> None:
         """Release both endpoints."""
@@ -124,3 +134,10 @@ class TowerSockets:
         except zmq.Again:
             return False
         return True
+
+
+def _heard_under(beacon: NodeBeacon) -> tuple[bytes, ...]:
+    """What a tower's copies of a beacon begin with: guests hear stores, and themselves."""
+    if beacon.kind == OF_GUEST:
+        return BEACON, echo_of(beacon.address)
+    return (beacon.kind,)

@@ -5,9 +5,15 @@
 | node to tower | `B`, address, host (empty: the connection's), port in decimal, [key] |
 | the same, of a node that is not reached by TCP | `B`, address, endpoint, `0`, [key] |
 | tower to nodes | `B`, address, endpoint, [key] |
+| store to tower, besides | the same with `S` for `B` |
+| guest to tower | the same with `V` for `B` |
+| tower to guests | `S` for `B`, of a store |
+| tower to a guest | `V` and its address for `B`: its own beacon |
 | tower to a new node | `W`: a welcome |
 
-In a cluster with keys a beacon carries the node's public key, which the tower has seen proved.
+A *guest* connects to stores only, so it need not hear of others, and everybody else hears of it
+by a `B` (docs/adr/0056). In a cluster with keys a beacon carries the node's public key, which the
+tower has seen proved.
 
 Source: 46/DAFKA, Node Discovery and Presence.
 """
@@ -29,7 +35,12 @@ if TYPE_CHECKING:
     from dafka.model import LocalEndpoint
 
 BEACON = b"B"
+OF_STORE = b"S"
+OF_GUEST = b"V"
 WELCOME = b"W"
+
+KINDS = BEACON, OF_STORE, OF_GUEST
+"""What the beacon of a node may begin with."""
 
 KEY_BYTES = 40
 """A CURVE key in Z85."""
@@ -39,13 +50,14 @@ KEY_BYTES = 40
 class NodeBeacon:
     """A node says where it can be reached; an empty host means "where I connect from".
 
-    With port 0 the host is a whole endpoint, of ipc or inproc.
+    With port 0 the host is a whole endpoint, of ipc or inproc. The kind is one of `KINDS`.
     """
 
     address: str
     host: str
     port: int
     key: str = ""
+    kind: bytes = BEACON
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +72,7 @@ class TowerBeacon:
 def encode_node_beacon(beacon: NodeBeacon) -> list[bytes]:
     """Return the four frames, five with a key, that a node sends to its towers."""
     host, port = octets_of(beacon.host), str(beacon.port).encode("ascii")
-    return [BEACON, octets_of(beacon.address), host, port, *_key_frame(beacon.key)]
+    return [beacon.kind, octets_of(beacon.address), host, port, *_key_frame(beacon.key)]
 
 
 def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
@@ -69,7 +81,7 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     Raises:
         WireError: It is not one.
     """
-    if len(frames) not in (4, 5) or frames[0] != BEACON:
+    if len(frames) not in (4, 5) or frames[0] not in KINDS:
         raise WireError("beacon")
     _check_address(frames[1])
     if len(frames[2]) > 255 or not frames[3].isdigit() or len(frames[3]) > 5:
@@ -77,12 +89,22 @@ def decode_node_beacon(frames: Sequence[bytes]) -> NodeBeacon:
     host, port = text(frames[2]), int(frames[3])
     if port > 65_535 or (port == 0) != host.startswith(("ipc:", "inproc:")):
         raise WireError("beacon endpoint")
-    return NodeBeacon(text(frames[1]), host, port, _key(frames[4:]))
+    return NodeBeacon(text(frames[1]), host, port, _key(frames[4:]), frames[0])
 
 
-def encode_tower_beacon(beacon: TowerBeacon) -> list[bytes]:
-    """Return the three frames, four with a key, that a tower publishes."""
-    named = [BEACON, octets_of(beacon.address), octets_of(beacon.endpoint)]
+def echo_of(address: str) -> bytes:
+    """What a tower's copy of a guest's beacon begins with that is for the guest itself."""
+    return OF_GUEST + octets_of(address)
+
+
+def encode_tower_beacon(beacon: TowerBeacon, kind: bytes = BEACON) -> list[bytes]:
+    """Return the three frames, four with a key, that a tower publishes.
+
+    Args:
+        beacon: Of a node.
+        kind: `BEACON`, `OF_STORE`, or its `echo_of`.
+    """
+    named = [kind, octets_of(beacon.address), octets_of(beacon.endpoint)]
     return named + _key_frame(beacon.key)
 
 
@@ -94,7 +116,7 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
     """
     if len(frames) == 1 and frames[0] == WELCOME:
         return None
-    if len(frames) not in (3, 4) or frames[0] != BEACON:
+    if len(frames) not in (3, 4) or not frames[0].startswith(KINDS):
         raise WireError("beacon")
     _check_address(frames[1])
     endpoint = peer_endpoint(text(frames[2]))

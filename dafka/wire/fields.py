@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from dafka.errors import WireError
 from dafka.limits import (
+    ADDRESS_BYTES_MAX,
     BATCH_RECORDS_MAX,
     FRAME_BYTES_MAX,
     HELLO_TOPICS_MAX,
+    KEY_BYTES_MAX,
     TOPIC_BYTES_MAX,
 )
 from dafka.model import slot_key, slot_of
@@ -45,6 +47,9 @@ def parts(message: Message) -> tuple[str, bytes, bytes | None]:
             return message.topic, _place(message) + number_4(message.count), message.content
         case messages.DirectRecords():
             return message.requester, _place(message) + number_4(message.count), message.content
+        case messages.StoredRecords():
+            octets = _place(message) + number_4(message.count) + string(message.store)
+            return messages.channel(message.store, message.topic), octets, message.content
         case messages.RecordMessage():
             octets = _place(message) + (_BATCHED if message.batched else b"")
             return message.topic, octets, message.content
@@ -124,6 +129,11 @@ def trailer(store: str | None) -> bytes:
     return b"" if store is None else string(store)
 
 
+def key_bytes_max(message_id: MessageId) -> int:
+    """How long the key of a message may be: most are one name, and one is two."""
+    return KEY_BYTES_MAX if message_id is MessageId.STORED_RECORDS else ADDRESS_BYTES_MAX
+
+
 WITH_CONTENT = frozenset(
     (
         MessageId.RECORD,
@@ -131,6 +141,7 @@ WITH_CONTENT = frozenset(
         MessageId.RECORDS,
         MessageId.DIRECT_RECORDS,
         MessageId.SLOT_RECORDS,
+        MessageId.STORED_RECORDS,
     )
 )
 """Messages that have a content frame."""
@@ -160,6 +171,10 @@ def read_batch(message_id: MessageId, key: str, reader: Reader, content: bytes) 
     if message_id is MessageId.SLOT_RECORDS:
         _same(slot_key(slot_of(address)), key)
         return messages.SlotRecords(topic, address, sequence, count, content)
+    if message_id is MessageId.STORED_RECORDS:
+        store = _read_address(reader)
+        _same(messages.channel(store, topic), key)
+        return messages.StoredRecords(store, topic, address, sequence, count, content)
     return messages.DirectRecords(named(key), topic, address, sequence, count, content)
 
 

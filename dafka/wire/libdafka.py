@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
-from dafka.limits import ADDRESS_BYTES_MAX, HEADER_BYTES_MAX
+from dafka.limits import HEADER_BYTES_MAX
 from dafka.wire import fields, messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.primitives import Reader, number_8, octets_of, string, text
@@ -44,7 +44,7 @@ def subscription(prefix_octets: bytes) -> tuple[MessageId, str] | None:
     """
     message_id = _IDS.get(prefix_octets[:1])
     key = prefix_octets[1:].removesuffix(b"\0")
-    if message_id is None or len(key) > ADDRESS_BYTES_MAX or b"\0" in key:
+    if message_id is None or len(key) > fields.key_bytes_max(message_id) or b"\0" in key:
         return None
     return message_id, text(key)
 
@@ -75,7 +75,7 @@ def decode(frames: Sequence[bytes]) -> Message:
         raise WireError("message id")
     if len(header) > HEADER_BYTES_MAX:
         raise WireError("header size")
-    key_end = header.find(b"\0", 1, 1 + ADDRESS_BYTES_MAX + 1)
+    key_end = header.find(b"\0", 1, 1 + fields.key_bytes_max(message_id) + 1)
     if key_end < 0:
         raise WireError("topic frame")
     if header[key_end + 1 : key_end + 2] != _KEY_ENDS[1:]:

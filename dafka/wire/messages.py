@@ -28,6 +28,7 @@ class MessageId(Enum):
     STORE_HELLO = b"L"
     LOG_START = b"T"
     SLOT_RECORDS = b"S"
+    STORED_RECORDS = b"P"
 
 
 class RecordMessage(Value, frozen=True):
@@ -93,6 +94,26 @@ class DirectRecords(Value, frozen=True):
     sequence: int
     count: int
     content: bytes
+
+
+class StoredRecords(Value, frozen=True):
+    """Extension: `count` consecutive records that `store` has on disk, to who listens at it.
+
+    Listened to by store and topic (`channel`): of all stores one sends.
+    """
+
+    id: ClassVar[MessageId] = MessageId.STORED_RECORDS
+    store: str
+    topic: str
+    address: str
+    sequence: int
+    count: int
+    content: bytes
+
+
+def channel(store: str, topic: str) -> str:
+    """What to listen for at one store: records of a topic, or with the empty one of all."""
+    return f"{store}/{topic}"
 
 
 ANY_STORE = "*"
@@ -216,6 +237,7 @@ Message = (
     | Records
     | SlotRecords
     | DirectRecords
+    | StoredRecords
     | Fetch
     | Ack
     | Head
@@ -225,6 +247,6 @@ Message = (
     | StoreHello
     | LogStart
 )
-Batch = RecordMessage | DirectRecord | Records | DirectRecords
-OfPartition = Batch | Head | DirectHead | Fetch
-"""What tells of one partition, or asks for it."""
+Batch = RecordMessage | DirectRecord | Records | DirectRecords | StoredRecords
+OfPartition = RecordMessage | DirectRecord | Records | DirectRecords | Head | DirectHead | Fetch
+"""What tells a store of one partition, or asks for it."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
-from dafka.limits import ADDRESS_BYTES_MAX, HEADER_BYTES_MAX
+from dafka.limits import HEADER_BYTES_MAX
 from dafka.wire import fields
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.primitives import Reader, octets_of, text
@@ -52,7 +52,9 @@ def prefix(message_id: MessageId, key: str) -> bytes:
 def subscription(prefix_octets: bytes) -> tuple[MessageId, str] | None:
     """The inverse of `prefix`, for subscriptions a publisher sees; None if it is not one."""
     message_id = _IDS.get(prefix_octets[:1])
-    if message_id is None or len(prefix_octets) > 1 + ADDRESS_BYTES_MAX or b"\0" in prefix_octets:
+    if message_id is None or b"\0" in prefix_octets:
+        return None
+    if len(prefix_octets) > 1 + fields.key_bytes_max(message_id):
         return None
     return message_id, text(prefix_octets[1:])
 
@@ -79,9 +81,9 @@ def decode(frames: Sequence[bytes]) -> Message:
     kind = _KINDS.get(header[:4])
     if kind is None or topic_frame[:1] != header[2:3]:
         raise WireError(_complaint(header))
-    if len(header) > HEADER_BYTES_MAX or len(topic_frame) > 1 + 255:
-        raise WireError("header size")
     message_id, with_content = kind
+    if len(header) > HEADER_BYTES_MAX or len(topic_frame) > 1 + fields.key_bytes_max(message_id):
+        raise WireError("header size")
     if len(frames) != 2 + with_content:
         raise WireError("frame count")
     key = text(topic_frame[1:])

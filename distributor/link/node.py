@@ -265,6 +265,7 @@ def link_machine(
         share=share,
         start=Start.ASSIGNED,
         committed=True,
+        guest=topology.cluster(link.source).delivery == "stores",
         heads_interval_ms_max=HEADS_INTERVAL_MS_MAX,
     )
     if settings.bytes_per_s is not None or settings.records_per_s is not None:

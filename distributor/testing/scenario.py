@@ -53,6 +53,8 @@ PAIRS_EVERY = 4
 
 SHARING_EVERY = 3
 """Of so many seeds one has stores that share the slots, if that trouble lets them."""
+GUESTS_EVERY = 7
+"""Of so many seeds one has clusters with delivery through stores."""
 
 OPERATOR_MS = 30_000
 """How long an operator lets things settle by themselves."""
@@ -89,11 +91,16 @@ def run(seed: int) -> TreeOutcome:
     if steered:  # every link has all targets
         clusters = tuple(replace(cluster, targets={}) for cluster in topology.clusters)
         topology = replace(topology, clusters=clusters)
+    mixed = seed % MIXED_EVERY == 0
+    guests = seed % GUESTS_EVERY == 2 and not mixed
+    if guests:
+        clusters = tuple(replace(cluster, delivery="stores") for cluster in topology.clusters)
+        topology = replace(topology, clusters=clusters)
     plan = plan_of(topology)
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
-    sharing = kind.shares and seed % SHARING_EVERY == 1
+    sharing = kind.shares and seed % SHARING_EVERY == 1 and not guests
     codecs = CODECS if seed % COMPRESSED_EVERY == 3 else (Codec.NONE,)
     sim = SimWorld(
         plan,
@@ -103,7 +110,7 @@ def run(seed: int) -> TreeOutcome:
         replace(kind.settings, sharing=sharing, codecs=codecs),
         stores,
         kind.retention,
-        mixed=seed % MIXED_EVERY == 0,
+        mixed=mixed,
     )
     trouble = kind(sim)
     crashes = 0

@@ -466,6 +466,8 @@ class SimWorld:
             )
             for cluster in plan.topology.clusters
         }
+        for cluster in plan.topology.clusters:
+            self.clusters[cluster.name].mesh.guests = cluster.delivery == "stores"
         self.links = [
             SimLink(self.world, plan, link, dict(self.clusters), settings) for link in plan.links
         ]

@@ -280,6 +280,7 @@ DECODERS = [
             rfc46.encode(messages.Ack("flights", "AA", "S1", 9)),
             rfc46.encode(messages.Records("flights", "AA", 7, 3, content())),
             rfc46.encode(messages.SlotRecords("flights", "AA", 7, 3, content())),
+            rfc46.encode(messages.StoredRecords("S1", "flights", "AA", 7, 3, content())),
             rfc46.encode(messages.LogStart("CC", "flights", "AA", 9, "S1")),
         ],
         decode=rfc46.decode,

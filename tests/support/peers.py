@@ -79,6 +79,7 @@ class Peers:
             messages.Records(topic, address, sequence, count, content),
             messages.SlotRecords(topic, address, sequence, count, content),
             messages.DirectRecords(OURS, topic, address, sequence, count, content),
+            messages.StoredRecords(store, topic, address, sequence, count, content),
             messages.RecordMessage(topic, address, sequence, content),
             messages.DirectRecord(OURS, topic, address, sequence, content),
             messages.Head(topic, address, told, self.pick(True, False)),

@@ -329,7 +329,13 @@ def test_a_cluster_says_how_its_nodes_speak(written):
     assert (second.wire, second.classic) == ("rfc46", None)
 
 
-@pytest.mark.parametrize("line", ["wire: kafka", "wire: 1", "classic: maybe"])
+def test_a_cluster_says_how_records_get_to_its_nodes(written):
+    said = f"{CLUSTER_1}\n    delivery: stores"
+    first, second, *_ = load(written(GOOD.replace(CLUSTER_1, said, 1))).clusters
+    assert (first.delivery, second.delivery) == ("stores", "direct")
+
+
+@pytest.mark.parametrize("line", ["wire: kafka", "wire: 1", "classic: maybe", "delivery: carrier"])
 def test_what_no_node_speaks_is_told(written, line):
     (problem,) = problems_in(written(GOOD.replace(CLUSTER_1, f"{CLUSTER_1}\n    {line}", 1)))
     assert problem.path == f"$.clusters[0].{line.split(':')[0]}"

@@ -225,6 +225,24 @@ def test_a_single_cluster_is_a_right_topology():
             "name one",
         ),
         (
+            with_cluster(0, delivery="stores", wire="libdafka"),
+            "$.clusters[0].delivery",
+            "programs of wire libdafka have to hear producers of 'c1', not stores only",
+            "say delivery: direct",
+        ),
+        (
+            with_cluster(0, delivery="stores", classic=True),
+            "$.clusters[0].delivery",
+            "peers that know no batches (classic) have to hear producers of 'c1'",
+            "delivery=stores to the producers and consumers",
+        ),
+        (
+            with_cluster(0, delivery="stores", gateways=(GatewaySpec(listen="localhost:9092"),)),
+            "$.clusters[0].delivery",
+            "gateways have to hear producers of 'c1', not stores only",
+            "say delivery: direct",
+        ),
+        (
             with_cluster(
                 0,
                 controllers=CONTROLLERS,
@@ -294,6 +312,7 @@ def test_a_hint_does_not_list_a_hundred_clusters():
         with_cluster(1, host="LOCALHOST", towers=("tcp://[::1]:20000",)),
         with_cluster(1, stores=(store(data="data/c1/inner"),)),
         with_cluster(0, gateways=(GatewaySpec(listen="localhost:9092"),)),
+        with_cluster(0, delivery="stores"),
         with_cluster(0, gateways=(GatewaySpec(listen="10.0.0.1:9092", users="kafka.toml"),)),
         with_cluster(
             0,

@@ -46,6 +46,7 @@ def test_slots_that_too_few_keep_are_named():
     [
         ("wire", {"wire": "libdafka"}),
         ("classic", {"classic": True}),
+        ("delivery", {"delivery": "stores"}),
         ("gateways", {"gateways": (GatewaySpec(listen="127.0.0.1:9092"),)}),
         (
             "controllers",

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import MisuseError
-from dafka.limits import PEERS_MAX
+from dafka.limits import STORE_PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.node.loop import STUCK_MS, NodeFailedError
 from dafka.node.tower import Tower
@@ -109,7 +109,7 @@ def test_a_tower_that_hangs_is_unwell(cluster):
 
 
 def test_invented_nodes_do_not_pile_up(cluster, monkeypatch):
-    beacons = [TowerBeacon(f"N{number}", "tcp://h:1") for number in range(PEERS_MAX + 5)]
+    beacons = [TowerBeacon(f"N{number}", "tcp://h:1") for number in range(STORE_PEERS_MAX + 5)]
     monkeypatch.setattr(cluster.tower._sockets, "relay", lambda: (beacons, []))
     cluster.tower._relay()
-    assert cluster.tower.nodes == PEERS_MAX
+    assert cluster.tower.nodes == STORE_PEERS_MAX

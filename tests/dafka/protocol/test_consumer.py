@@ -14,7 +14,14 @@ from dafka.protocol.consumer import (
     Start,
 )
 from dafka.protocol.effects import Dropped, Listen, PartitionFound, Publish, Unlisten
-from dafka.protocol.events import Consumed, PeerListened, Seek, Submitted, Unassigned, Woke
+from dafka.protocol.events import (
+    Consumed,
+    PeerListened,
+    Seek,
+    Submitted,
+    Unassigned,
+    Woke,
+)
 from dafka.protocol.live_edge import AWAY_MS, CHECK_MS, LEAVING_BYTES
 from dafka.protocol.stores import SETTLING_MS
 from dafka.protocol.watermarks import LIVE_PATIENCE_MS

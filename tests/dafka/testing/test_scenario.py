@@ -13,6 +13,7 @@ from dafka.model import ALL_SLOTS, Slots, slot_of
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
+from dafka.protocol.chosen_store import ChosenStore
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
@@ -323,6 +324,20 @@ def place(message):
     return getattr(message, "topic", "_"), getattr(message, "address", "")
 
 
+def pass_on_before_the_write(patch):
+    original = StoreMachine._flush
+
+    def hasty(self):
+        effects = original(self)
+        return [*(one for append in effects for one in self._passed_on(append.batches)), *effects]
+
+    patch.setattr(StoreMachine, "_flush", hasty)
+
+
+def stay_with_a_store_that_is_gone(patch):
+    patch.setattr(ChosenStore, "gone", lambda self, store, now_ms: [])
+
+
 NEVER = {Name.UNSEEN, Name.LOST}
 TWICE = {Name.INCONSISTENT, Name.NOT_FENCED}
 
@@ -356,6 +371,8 @@ MUTANTS = [
     (acknowledge_what_is_not_kept, 11, {Name.ACK_NOT_DURABLE}),
     (take_what_is_not_kept, 4, {Name.PHANTOM}),
     (drop_what_is_kept, 4, NEVER),
+    (pass_on_before_the_write, 4, {Name.NOT_STORED}),
+    (stay_with_a_store_that_is_gone, 4, {Name.STARVED}),
 ]
 """Each with a seed that has shown it, and what the checker calls it."""
 

@@ -100,8 +100,16 @@ def test_records_of_a_slot_are_for_the_clusters_key_alone():
         assert not may_subscribe(rights, "A", MessageId.SLOT_RECORDS, "01")
 
 
-OF_SLOTS = (MessageId.SLOT_RECORDS,)
-OTHERS = [one for one in MessageId if one not in LIVE + DIRECT + OF_SLOTS]
+def test_what_a_store_passes_on_takes_the_right_to_read_it():
+    for topic in ("orders", "orders-eu"):
+        assert may_subscribe(READER, "A", MessageId.STORED_RECORDS, messages.channel("S", topic))
+    for key in ("", "S", "S/", "S/order", "S/secret", "orders"):
+        assert not may_subscribe(READER, "A", MessageId.STORED_RECORDS, key)
+    assert may_subscribe(Rights(EVERYTHING), "A", MessageId.STORED_RECORDS, "S/")
+
+
+OURS = (MessageId.SLOT_RECORDS, MessageId.STORED_RECORDS)
+OTHERS = [one for one in MessageId if one not in LIVE + DIRECT + OURS]
 
 
 @pytest.mark.parametrize("message_id", OTHERS)
@@ -127,6 +135,7 @@ MIRRORING = [messages.LogStart("C", "orders", "P", 0, "S")]
 STORING = [
     messages.Ack("orders", "P", "S", 0),
     messages.StoreHello("C", "S"),
+    messages.StoredRecords("S", "orders", "P", 0, 1, b""),
     messages.DirectHead("C", "orders", "P", 0, "S"),
 ]
 

@@ -50,6 +50,7 @@ def test_every_bound_is_set(make):
     assert [socket.get(option) for option in (zmq.TYPE, zmq.SNDHWM, zmq.RCVHWM)] == kind
     assert socket.get(zmq.MAXMSGSIZE) == frame_bytes_max + 64
     assert socket.get(zmq.HANDSHAKE_IVL) == 2_000
+    assert socket.get(zmq.BACKLOG) == 4_096
     assert socket.get(zmq.HEARTBEAT_IVL) == 0
     assert socket.get(zmq.RECONNECT_IVL) == 50
     assert socket.get(zmq.RECONNECT_IVL_MAX) == 1_000
@@ -82,6 +83,7 @@ def test_every_factory_is_among_them():
         "contextmanager",
         "_path_to_itself",
         "refuses",
+        "store_peers_max",
     }
     assert made - others == {make.__name__ for make in KINDS if make.__name__ != "<lambda>"}
 

@@ -9,19 +9,23 @@ from hypothesis import strategies as st
 from dafka.errors import WireError
 from dafka.testing.strategies import addresses
 from dafka.wire.beacon import (
+    KINDS,
+    OF_GUEST,
+    OF_STORE,
     WELCOME,
     NodeBeacon,
     TowerBeacon,
     decode_node_beacon,
     decode_tower_beacon,
+    echo_of,
     encode_node_beacon,
     encode_tower_beacon,
 )
 
 
-@given(addresses, st.just("") | addresses, st.integers(1, 65_535))
-def test_node_beacons_survive(address, host, port):
-    beacon = NodeBeacon(address, host, port)
+@given(addresses, st.just("") | addresses, st.integers(1, 65_535), st.sampled_from(KINDS))
+def test_node_beacons_survive(address, host, port, kind):
+    beacon = NodeBeacon(address, host, port, kind=kind)
     assert decode_node_beacon(encode_node_beacon(beacon)) == beacon
 
 
@@ -30,11 +34,17 @@ def test_node_beacons_survive(address, host, port):
 )
 def test_tower_beacons_survive(address, port, host):
     beacon = TowerBeacon(address, f"tcp://{host}:{port}")
-    assert decode_tower_beacon(encode_tower_beacon(beacon)) == beacon
+    for kind in (*KINDS, echo_of(address)):
+        assert decode_tower_beacon(encode_tower_beacon(beacon, kind)) == beacon
 
 
 def test_literal_frames():
     assert encode_node_beacon(NodeBeacon("AB", "", 5670)) == [b"B", b"AB", b"", b"5670"]
+    guest = NodeBeacon("AB", "", 5670, kind=OF_GUEST)
+    assert encode_node_beacon(guest) == [b"V", b"AB", b"", b"5670"]
+    beacon = TowerBeacon("AB", "tcp://10.0.0.1:5670")
+    assert encode_tower_beacon(beacon, OF_STORE)[0] == b"S"
+    assert encode_tower_beacon(beacon, echo_of("AB"))[0] == b"VAB"
     frames = [b"B", b"AB", b"tcp://10.0.0.1:5670"]
     assert encode_tower_beacon(TowerBeacon("AB", "tcp://10.0.0.1:5670")) == frames
     assert decode_tower_beacon([WELCOME]) is None

@@ -47,8 +47,12 @@ MESSAGES = [captured for captured in CAPTURED if captured["type"] not in BEACONS
 
 
 def test_every_message_of_the_rfc_was_captured():
-    ours = {MessageId.RECORDS, MessageId.DIRECT_RECORDS, MessageId.LOG_START} | {
-        MessageId.SLOT_RECORDS
+    ours = {
+        MessageId.RECORDS,
+        MessageId.DIRECT_RECORDS,
+        MessageId.SLOT_RECORDS,
+        MessageId.STORED_RECORDS,
+        MessageId.LOG_START,
     }
     named = {message_id.name.replace("_", "-") for message_id in set(MessageId) - ours}
     assert {captured["type"] for captured in MESSAGES} == named

@@ -39,6 +39,10 @@ VECTORS = [
         ["52 4343", "AAA5 52 01 02 4142 02 6865 0000000000000000 00000001", "78"],
     ),
     (
+        messages.StoredRecords("ST", "he", "AB", 256, 1_000, b"x"),
+        ["50 53542F6865", "AAA5 50 01 02 4142 02 6865 0000000000000100 000003E8 02 5354", "78"],
+    ),
+    (
         messages.Fetch("he", "AB", "CC", 5, 3),
         ["46 4142", "AAA5 46 01 02 4343 02 6865 0000000000000005 00000003"],
     ),
@@ -96,6 +100,19 @@ def test_literal_bytes(message, frames):
 
 
 WITH_TRAILER = (MessageId.ACK, MessageId.DIRECT_HEAD, MessageId.FETCH, MessageId.RECORD)
+
+
+def test_only_stored_records_have_a_key_of_two_names():
+    longest = messages.channel("S" * 255, "t" * 249)
+    prefix = rfc46.prefix(MessageId.STORED_RECORDS, longest)
+    assert rfc46.subscription(prefix) == (MessageId.STORED_RECORDS, longest)
+    assert rfc46.subscription(rfc46.prefix(MessageId.RECORDS, longest)) is None
+    assert rfc46.subscription(prefix + b"t") is None
+    message = messages.StoredRecords("S" * 255, "t" * 249, "AB", 0, 1, b"x")
+    assert rfc46.decode(rfc46.encode(message)) == message
+    topic_frame, header, content = rfc46.encode(message)
+    with pytest.raises(WireError):
+        rfc46.decode([topic_frame[:-1], header, content])
 
 
 def test_every_message_has_a_vector():

@@ -1,0 +1,308 @@
+"""At which store a guest listens, when it leaves that one, and what it is passed on."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dafka.protocol.chosen_store import (
+    BEHIND_MS_MAX,
+    SETTLING_MS,
+    SILENCE_MS_MAX,
+    ChosenStore,
+)
+from dafka.protocol.consumer import ConsumerState
+from dafka.protocol.effects import Listen, Publish, Unlisten
+from dafka.protocol.events import (
+    Appended,
+    AppendFailed,
+    PeerLeft,
+    PeerListened,
+    Received,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.live_edge import LEAVING_BYTES
+from dafka.protocol.store import StoreMachine
+from dafka.wire import messages
+from dafka.wire.messages import GetHeads, MessageId
+from tests.support.consumer_bench import Bench, P, delivered, direct, live, stored_head
+
+STORES = ("S1", "S2", "S3")
+
+
+def hello(store):
+    return messages.StoreHello("ME", store)
+
+
+def told(store, sequence, address="AA"):
+    return messages.DirectHead("ME", "flights", address, sequence, store)
+
+
+def nothing(_partition):
+    return -1
+
+
+def settled(guest="ME", stores=STORES):
+    """A guest that has heard of all stores, some time ago."""
+    chosen = ChosenStore(guest, ("flights",))
+    for store in stores:
+        chosen.heard(hello(store), nothing, 0)
+    chosen.heard(hello(chosen.store), nothing, SETTLING_MS)
+    return chosen
+
+
+def others(chosen):
+    return [store for store in STORES if store != chosen.store]
+
+
+def test_it_listens_at_the_first_store_that_is_heard_of():
+    chosen = ChosenStore("ME", ("flights", "hops"))
+    assert chosen.channels == []
+    keys = ("S1/flights", "S1/hops")
+    listens = [Listen(MessageId.STORED_RECORDS, key) for key in keys]
+    assert chosen.heard(hello("S1"), nothing, 0) == listens
+    assert chosen.heard(hello("S1"), nothing, 1) == []
+
+
+def test_with_all_topics_it_listens_for_all_that_the_store_passes_on():
+    chosen = ChosenStore("ME", ())
+    assert chosen.heard(hello("S1"), nothing, 0) == [Listen(MessageId.STORED_RECORDS, "S1/")]
+
+
+def test_guests_spread_in_whatever_order_stores_are_heard_of():
+    guests = [f"{number:032X}" for number in range(300)]
+    taken = Counter(settled(guest).store for guest in guests)
+    assert min(taken[store] for store in STORES) > 60
+    assert all(settled(one).store == settled(one, STORES[::-1]).store for one in guests)
+
+
+def test_it_stays_where_it_is_when_a_better_one_comes_late():
+    guest = next(one for one in map(str, range(99)) if settled(one).store == "S3")
+    chosen = settled(guest, STORES[:2])
+    before = chosen.store
+    assert chosen.heard(hello("S3"), nothing, SETTLING_MS) == []
+    assert chosen.store == before
+
+
+def test_it_leaves_a_store_that_is_gone_and_comes_back_to_it_when_there_is_no_other():
+    chosen = settled(stores=STORES[:2])
+    first = chosen.store
+    (second,) = {"S1", "S2"} - {first}
+    moved = chosen.gone(first, 9_000)
+    assert moved == [
+        Unlisten(MessageId.STORED_RECORDS, f"{first}/flights"),
+        Listen(MessageId.STORED_RECORDS, f"{second}/flights"),
+    ]
+    assert chosen.gone(second, 9_001) == [Unlisten(MessageId.STORED_RECORDS, f"{second}/flights")]
+    assert chosen.store is None
+    assert chosen.heard(hello(first), nothing, 9_002)
+    chosen.check()
+
+
+def test_it_leaves_a_store_that_is_silent_while_others_are_heard():
+    chosen = settled()
+    first, (other, _) = chosen.store, others(chosen)
+    last_ms = SETTLING_MS + SILENCE_MS_MAX
+    assert chosen.heard(told(other, 1), nothing, last_ms - 1) == []
+    assert chosen.heard(told(other, 1), nothing, last_ms) != []
+    assert chosen.store != first
+
+
+def test_a_store_that_alone_is_there_may_be_silent():
+    chosen = settled(stores=("S1",))
+    assert chosen.heard(hello("S1"), nothing, 10 * SILENCE_MS_MAX) == []
+
+
+def test_it_leaves_a_store_that_for_long_has_less_than_another():
+    chosen = settled()
+    first = chosen.store
+    assert chosen.heard(told(first, 3), lambda _: 9, 10_000) == []
+    assert chosen.doubted_ms == 10_000
+    assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX - 1) == []
+    assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX) != []
+    assert chosen.store != first
+    assert chosen.doubted_ms is None
+
+
+@pytest.mark.parametrize("sequence", [9, 10])
+def test_a_store_that_has_caught_up_is_not_left(sequence):
+    chosen = settled()
+    first = chosen.store
+    chosen.heard(told(first, 3), lambda _: 9, 10_000)
+    # Others may have come to more meanwhile: so may it, a moment later.
+    assert chosen.heard(told(first, sequence), lambda _: 9, 10_000 + BEHIND_MS_MAX) == []
+    assert chosen.doubted_ms is None
+
+
+def test_of_a_partition_that_is_not_heard_of_again_nothing_follows():
+    chosen = settled()
+    first = chosen.store
+    chosen.heard(told(first, 3, "GONE"), lambda _: 9, 10_000)
+    assert chosen.heard(told(first, 3), lambda _: 9, 12_000) == []
+    later_ms = 10_000 + SILENCE_MS_MAX
+    assert chosen.heard(told(first, 3), lambda _: 9, later_ms) == []
+    assert chosen.doubted_ms == later_ms
+    assert chosen.heard(told(first, 3), lambda _: 9, later_ms + BEHIND_MS_MAX) != []
+
+
+def test_who_was_left_is_taken_last():
+    chosen = settled()
+    seen = []
+    for turn in range(6):
+        seen.append(chosen.store)
+        now_ms = (turn + 1) * 100_000
+        chosen.heard(told(chosen.store, 3), lambda _: 9, now_ms)
+        chosen.heard(told(chosen.store, 3), lambda _: 9, now_ms + BEHIND_MS_MAX)
+    assert set(seen[:3]) == set(STORES)
+    assert seen[3:] == seen[:3]
+
+
+def test_names_of_stores_are_bounded():
+    chosen = ChosenStore("ME", (), stores_max=2)
+    for store in STORES:
+        chosen.heard(hello(store), nothing, 0)
+    chosen.check()
+    assert chosen.store in STORES[:2]
+    assert chosen.heard(messages.Ack("flights", "AA", None, 3), nothing, 0) == []
+
+
+def passed_on(one, store="S1"):
+    topic, address = one.partition
+    return messages.StoredRecords(store, topic, address, one.sequence, one.count, one.content)
+
+
+def listened(effects):
+    return {(e.id, e.key) for e in effects if isinstance(e, Listen)}
+
+
+def test_a_guest_listens_at_one_store_and_to_no_producer():
+    bench = Bench(guest=True)
+    heard = listened(bench.give(Woke()) + bench.hear(hello("S1")))
+    assert (MessageId.STORED_RECORDS, "S1/flights") in heard
+    live_ids = {MessageId.RECORDS, MessageId.RECORD, MessageId.HEAD, MessageId.ACK}
+    assert not live_ids & {message_id for message_id, _ in heard}
+
+
+def test_a_guest_takes_what_a_store_passes_on_in_order_and_asks_stores_for_gaps(batch):
+    bench = Bench(guest=True)
+    bench.give(Woke())
+    assert delivered(bench.hear(hello("S1"), passed_on(batch(0)), passed_on(batch(0)))) == [(0, 1)]
+    effects = bench.hear(passed_on(batch(2)))
+    (fetch,) = [one.message for one in effects if isinstance(one, Publish)]
+    assert fetch == messages.Fetch("flights", "AA", "ME", 1, 1, messages.ANY_STORE)
+    assert delivered(bench.hear(direct(batch(1)))) == [(1, 2), (2, 3)]
+
+
+def test_a_guest_whose_store_is_gone_listens_at_another_and_asks_for_heads():
+    bench = Bench(guest=True)
+    bench.give(Woke())
+    bench.hear(hello("S1"), hello("S2"))
+    bench.wait(60_000)
+    chosen = bench.machine._chosen.store
+    (other,) = {"S1", "S2"} - {chosen}
+    effects = bench.give(PeerLeft(chosen))
+    assert Unlisten(MessageId.STORED_RECORDS, f"{chosen}/flights") in effects
+    assert listened(effects) == {(MessageId.STORED_RECORDS, f"{other}/flights")}
+    assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
+
+
+def test_a_guest_asks_again_soon_when_its_store_has_less_than_another(batch):
+    bench = Bench(guest=True)
+    bench.give(Woke())
+    bench.hear(hello("S1"), passed_on(batch(0)))
+    bench.wait(60_000)
+    bench.hear(stored_head(7, store="S2"))
+    bench.now_ms += 1
+    bench.hear(stored_head(0, store="S1"))
+    assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
+
+
+def test_a_guest_that_is_far_behind_leaves_what_is_passed_on(batch):
+    bench = Bench(guest=True, buffer_bytes_max=1)
+    bench.give(Woke())
+    bench.hear(hello("S1"))
+    effects = []
+    for sequence in range(5 * LEAVING_BYTES // len(batch(0).content)):
+        effects += bench.hear(passed_on(batch(sequence)))
+    assert Unlisten(MessageId.STORED_RECORDS, "S1/flights") in effects
+    assert bench.machine.state is ConsumerState.CATCHING_UP
+    assert listened(bench.give(PeerLeft("S1"))) == set(), "it does not listen to any now"
+
+
+def test_committed_takes_what_a_store_passes_on_for_acknowledged(batch):
+    bench = Bench(guest=True, committed=True)
+    bench.give(Woke())
+    assert delivered(bench.hear(hello("S1"), passed_on(batch(0)))) == [(0, 1)]
+    assert bench.machine.acknowledged(P) == 1
+
+
+def passed_on_in(effects):
+    return [
+        (one.message.store, one.message.sequence)
+        for one in effects
+        if isinstance(one, Publish) and isinstance(one.message, messages.StoredRecords)
+    ]
+
+
+GUEST = PeerListened(MessageId.STORED_RECORDS, "ME/flights")
+
+
+class StoreBench:
+    """A store whose disk does what the test says."""
+
+    def __init__(self):
+        self.machine = StoreMachine("ME", {})
+        self.machine.handle(Woke(), 0)
+
+    def give(self, *events):
+        effects = [one for event in events for one in self.machine.handle(event, 0)]
+        self.machine.check()
+        return effects
+
+    def hear(self, *heard):
+        return self.give(*(Received(message) for message in heard))
+
+    def append(self, *heard):
+        """Hear messages, end the turn, let the write succeed."""
+        effects = self.hear(*heard)
+        for write in self.give(TurnEnded()):
+            effects += self.give(Appended(write.token))
+        return effects
+
+
+def fetched_by_store(one):
+    topic, address = one.partition
+    return messages.DirectRecords("ME", topic, address, one.sequence, one.count, one.content)
+
+
+def test_what_is_durable_is_passed_on_once_somebody_listens_here(batch):
+    bench = StoreBench()
+    assert passed_on_in(bench.append(live(batch(0)))) == []
+    bench.give(PeerListened(MessageId.STORED_RECORDS, "OTHER/flights"))
+    assert passed_on_in(bench.append(live(batch(1)))) == []
+    bench.give(GUEST)
+    assert passed_on_in(bench.hear(live(batch(2)))) == []
+    (write,) = bench.give(TurnEnded())
+    assert passed_on_in(bench.give(Appended(write.token))) == [("ME", 2)]
+
+
+def test_what_the_disk_refuses_is_not_passed_on(batch):
+    bench = StoreBench()
+    bench.give(GUEST)
+    bench.hear(live(batch(0)))
+    (write,) = bench.give(TurnEnded())
+    assert passed_on_in(bench.give(AppendFailed(write.token))) == []
+
+
+def test_of_what_is_fetched_only_the_end_is_passed_on(batch):
+    bench = StoreBench()
+    bench.give(GUEST)
+    bench.hear(messages.Head("flights", "AA", 3))
+    assert passed_on_in(bench.append(fetched_by_store(batch(0)))) == []
+    assert passed_on_in(bench.append(fetched_by_store(batch(1)))) == []
+    # What comes live meanwhile is news to all.
+    assert passed_on_in(bench.append(live(batch(2)))) == [("ME", 2)]
+    assert passed_on_in(bench.append(fetched_by_store(batch(3)))) == [("ME", 3)]
+    assert bench.machine._fetched == {}
