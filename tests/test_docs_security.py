@@ -26,6 +26,7 @@ MESSAGES = {
     "RECORD": messages.RecordMessage("t", "P", 0, b""),
     "RECORDS": messages.Records("t", "P", 0, 1, b""),
     "SLOT_RECORDS": messages.SlotRecords("t", "P", 0, 1, b""),
+    "STORED_RECORDS": messages.StoredRecords("S", "t", "P", 0, 1, b""),
     "HEAD": messages.Head("t", "P", 0),
     "DIRECT_RECORD": messages.DirectRecord("C", "t", "P", 0, b""),
     "DIRECT_RECORDS": messages.DirectRecords("C", "t", "P", 0, 1, b""),

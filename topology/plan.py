@@ -79,7 +79,7 @@ class Distributor:
     def name(self) -> str:
         """That of its process."""
         whole = f"{self.cluster}-level-{self.level}"
-        return whole if self.shares == 1 else f"{whole}-share-{self.share}-of-{self.shares}"
+        return whole if self.shares == 1 else f"{whole}-{self.share}-of-{self.shares}"
 
     @property
     def title(self) -> str:

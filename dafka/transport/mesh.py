@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
-from dafka.limits import FETCH_ANSWER_BYTES_MAX
+from dafka.limits import FETCH_ANSWER_BYTES_MAX, PEERS_MAX
 from dafka.model import Reach, TowerEndpoints, mark_of, replace
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether, Woke
@@ -500,9 +500,9 @@ def _checked_places(cluster: Cluster) -> tuple[Binding, list[TowerEndpoints]]:
 
 
 def _presence(cluster: Cluster, *, store: bool) -> PresenceSettings:
-    """A store connects to all guests, who may be many."""
+    """A store connects to all guests, who may be many, if nothing else is said."""
     told = cluster.presence
-    if not store:
+    if not store or told.peers_max != PEERS_MAX:
         return told
     return replace(told, peers_max=max(told.peers_max, sockets.store_peers_max()))
 

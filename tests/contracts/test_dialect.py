@@ -31,6 +31,8 @@ def test_a_message_begins_with_what_its_receivers_subscribe_to(wire, message):
 
 def message_key(message):
     match message:
+        case messages.StoredRecords():
+            return messages.channel(message.store, message.topic)
         case messages.SlotRecords():
             return slot_key(slot_of(message.address))
         case messages.RecordMessage() | messages.Records() | messages.Head() | messages.GetHeads():

@@ -98,7 +98,7 @@ def test_what_one_process_cannot_do_is_said_with_what_to_do():
 def test_shares_divide_what_a_link_sends_and_all_hear_what_is_live():
     _, whole = sized()
     _, processes = sized(replace(FOUR, links=Links(level_shares={3: 2})))
-    shares = [processes["a", f"level-3-share-{one}-of-2"] for one in (0, 1)]
+    shares = [processes["a", f"level-3-{one}-of-2"] for one in (0, 1)]
     assert {one.records_per_s for one in shares} == {50}
     assert {one.in_bytes_per_s for one in shares} == {whole["a", "level-3"].in_bytes_per_s}
     assert ("a", "level-3") not in processes
@@ -109,4 +109,4 @@ def test_of_a_share_that_is_too_much_it_is_said_what_more_shares_do_not_save():
     found, _ = sized(replace(FOUR, links=Links(level_shares={3: 2})), (900_000, 0, 0, 0))
     told = {line.partition(" needs")[0]: line for line in found.warnings}
     assert "run it in shares, `links: {shares: " in told["a level-1"]
-    assert "each hears all that is published there" in told["a level-3-share-1-of-2"]
+    assert "each hears all that is published there" in told["a level-3-1-of-2"]

@@ -66,7 +66,7 @@ def test_links_in_shares_have_a_distributor_for_each():
     assert (
         mine[0].links == mine[1].links == tuple(one for one in planned.links if one.level == 2)[:1]
     )
-    assert [one.name for one in mine[1:]] == ["c1-level-2-share-1-of-2", "c1-level-1"]
+    assert [one.name for one in mine[1:]] == ["c1-level-2-1-of-2", "c1-level-1"]
     assert [one.title for one in mine[1:]] == ["c1 level 2 share 1/2", "c1 level 1"]
 
 

@@ -62,7 +62,7 @@ def test_a_store_is_told_the_slots_that_it_keeps():
 def test_each_share_of_links_is_a_process_with_its_place_for_metrics():
     shared = replace(FOUR, links=Links(level_shares={3: 2}), metrics=Ports(first_port=9_000))
     found = {one.name: one for one in processes_of(plan(shared), FILE)}
-    share = found["a-level-3-share-1-of-2"]
+    share = found["a-level-3-1-of-2"]
     assert share.command[-8:-2] == ("--cluster", "a", "--level", "3", "--share", "1/2")
     assert "a-level-1" in found
     assert "a-level-3" not in found

@@ -71,7 +71,7 @@ def test_each_share_of_links_has_a_unit():
     shared = replace(FOUR, links=replace(FOUR.links, level_shares={3: 2}))
     ours = units(shared)["dafka-1.example"]
     for share in (0, 1):
-        unit = ours[f"dafka-cluster-1-level-3-share-{share}-of-2.service"]
+        unit = ours[f"dafka-cluster-1-level-3-{share}-of-2.service"]
         assert f"--level 3 --share {share}/2" in unit
         assert f":{9243 + 64 * share}" in unit
     assert "dafka-cluster-1-level-3.service" not in ours

@@ -159,7 +159,7 @@ async function trace(name) {
 /* ---- what every look tells ---- */
 
 /** States in which a link copies nothing, and nobody has asked for that. */
-const ILL = ["no answer", "silent", "stuck", "unwritten"];
+const ILL = ["no answer", "silent", "stuck", "superseded", "unwritten"];
 
 function linkState(link) {
   if (link.error) return ["bad", link.error];

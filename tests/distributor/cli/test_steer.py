@@ -203,7 +203,7 @@ def test_nothing_is_passed_over_where_a_share_does_not_answer(halves):
     words = ("--cluster", "c1", "--level", "1", "--topic", "orders")
     found = invoke("resume", str(halves.file), *words)
     assert isinstance(found.exception, CommandError)
-    assert "share-1-of-2" in str(found.exception)
+    assert "1-of-2" in str(found.exception)
 
 
 @pytest.mark.net
