@@ -84,7 +84,7 @@ def test_a_disk_that_is_lost_under_load_comes_back_from_a_backup(tmp_path, place
             )
         code, said, complained = run_distributor("verify", file, "--deep", "--json")
         assert code == 0, said + complained
-        for name in processes.names():
+        for name in reversed(processes.names()):  # links before what they ask
             assert processes.stop(name) == 0, processes.log(name)
     report = dafka("store", "check", tmp_path / "c1")
     assert (report["problems"], report["gaps"]) == ([], [])
