@@ -314,12 +314,11 @@ def plain(content: bytes, bytes_max: int = EXPANDED_BYTES_MAX) -> bytes:
     """
     if not is_compressed(content):
         return content
-    (attributes,) = ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + CRC_FROM)
-    codec = Codec(attributes & CODEC_MASK)
-    records = expanded(memoryview(content)[RECORDS_FROM:], codec, bytes_max)
+    records = _expanded_records(content, bytes_max)
     header = bytearray(content[:RECORDS_FROM])
     length = HEADER.size - LENGTH_FROM + len(records)
     LENGTH.pack_into(header, ENVELOPE_BYTES + LENGTH_AT, length)
+    (attributes,) = ATTRIBUTES.unpack_from(header, ENVELOPE_BYTES + CRC_FROM)
     ATTRIBUTES.pack_into(header, ENVELOPE_BYTES + CRC_FROM, attributes & ~CODEC_MASK)
     return b"".join((header, records))
 
@@ -350,7 +349,13 @@ def expanded_content(content: bytes, bytes_max: int) -> bytes:
     """
     if not is_compressed(content):
         return content
-    return _with_records(content, plain(content, bytes_max)[RECORDS_FROM:], Codec.NONE)
+    return _with_records(content, _expanded_records(content, bytes_max), Codec.NONE)
+
+
+def _expanded_records(content: bytes, bytes_max: int) -> bytes:
+    (attributes,) = ATTRIBUTES.unpack_from(content, ENVELOPE_BYTES + CRC_FROM)
+    codec = Codec(attributes & CODEC_MASK)
+    return expanded(memoryview(content)[RECORDS_FROM:], codec, bytes_max)
 
 
 def _with_records(content: bytes, records: bytes, codec: Codec) -> bytes:
