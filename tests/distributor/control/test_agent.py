@@ -188,7 +188,8 @@ def test_who_is_superseded_writes_nothing_until_the_other_is_gone(three, until, 
     if held:
         assert node.row().state == "paused", "what an operator wants still holds"
         node.tell(Retarget("c2"))
-    until(lambda: records(topology)["c2"] == 2)
+    # No link runs behind c2: on a busy machine it is left meanwhile, as it relays nothing to c3.
+    until(lambda: 2 in {records(topology)[name] for name in ("c2", "c3")})
     node.close()
     assert watch.flow is None
 
