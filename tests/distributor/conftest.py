@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,6 +22,14 @@ from topology import load
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
+
+
+@pytest.fixture
+def roomy_disk(monkeypatch):
+    """Half of every disk is free, whatever the machine's own has."""
+    usage = SimpleNamespace(total=100e9, free=50e9)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    return usage
 
 
 @pytest.fixture

@@ -122,13 +122,18 @@ def test_a_second_process_of_a_share_takes_its_place_until_it_ends(pair, tmp_pat
     assert code == 2
     assert "cannot open control socket" in complaint, "on this machine it is refused"
     # On another machine it would have sockets of its own.
-    elsewhere = tmp_path / "elsewhere"
+    elsewhere = tmp_path / "b"  # short: a socket's path has at most 107 bytes
     elsewhere.mkdir()
     stray = elsewhere / "topology.yaml"
     stray.write_text(file.read_text())
     command = [sys.executable, "-m", "distributor", "run", "--topology", stray, *mine]
-    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as second:
-        wait_until(lambda: links_of(file)[0]["c1"] == "superseded", "the first one makes way")
+    said = tmp_path / "said.txt"
+    with said.open("wb") as output, subprocess.Popen(command, stderr=output) as second:
+        wait_until(
+            lambda: links_of(file)[0]["c1"] == "superseded",
+            "the first one makes way",
+            evidence=said.read_text,
+        )
         assert links_of(stray)[0]["c1"] == "unwritten", "of the other share it knows nothing"
         _, told, _ = run_distributor("doctor", file)
         assert "the end of another process that was started later" in " ".join(told.split())

@@ -2,8 +2,9 @@ import pytest
 
 from dafka.groups.commit import TOPIC, Commit, CommitKey
 from dafka.groups.commit_reader import WHOLE_INTERVAL_MS, CommitReader, committed
-from dafka.model import Batch, Partition
+from dafka.model import Partition
 from distributor.testing.positions import LogCluster
+from tests.support.batches import make_batch, unreadable_from
 
 PLACE = Partition("orders", "PRODUCER")
 KEY = CommitKey("billing", PLACE)
@@ -44,7 +45,7 @@ def test_records_that_are_no_commits_are_passed_over(cluster):
     reader.read(0)
     place = Partition(TOPIC, "STRANGER")
     cluster.publish(place, [(1, b"no", b"commit"), (1, None, None)])
-    cluster.log.append([Batch(place, 2, 1, b"raw")])
+    cluster.log.append([unreadable_from(make_batch([b"no"], 2, place), 0)])
     cluster.commit(KEY, Commit(1, 1, 1))
     assert reader.read(1) == ([(KEY, Commit(1, 1, 1))], False)
     assert reader.read(2) == ([], False)

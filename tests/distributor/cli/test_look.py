@@ -143,6 +143,7 @@ def test_what_a_cluster_that_does_not_answer_has_heard_is_not_known(text):
 
 
 @pytest.mark.net
+@pytest.mark.usefixtures("roomy_disk")
 def test_all_well_is_exit_code_0(run, pair):
     with pair.running():
         code, out, _ = run("doctor", pair.file)

@@ -18,7 +18,7 @@ from topology.model import ControllerSpec, GatewaySpec, Links, Placement, Replic
 from topology.processes import ProcessKind
 from topology.testing import topology_of, tree_of
 
-pytestmark = pytest.mark.net
+pytestmark = [pytest.mark.net, pytest.mark.usefixtures("roomy_disk")]
 
 PLACE = Partition("orders", "AB" * 16)
 TWO = topology_of(tree_of((1, "c1", "c2")))
