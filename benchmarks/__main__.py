@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks import bare_logs
 from benchmarks.baseline import raw_messages
-from benchmarks.chain import BARE, chain
+from benchmarks.chain import plain_files
 from benchmarks.compression import codecs, link
 from benchmarks.control import replay
 from benchmarks.coroutines import consume, produce
@@ -23,7 +23,8 @@ from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
-from benchmarks.latency import latency
+from benchmarks.latency import latency, ways
+from benchmarks.loads import BARE, LOADS, RATES, Load
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
@@ -57,6 +58,8 @@ COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
 
 STORAGE_GOAL = 0.85
 
+IN_ONE, A_HOP = "latency in one cluster", "a hop adds"
+
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
@@ -78,8 +81,8 @@ GOALS = [
     ("send_many and batches, 100 B: CPU store", WRITER, None),
     ("one hop, 100 B: CPU distributor", RELAY, None),
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
-    ("latency in one cluster, p50", f"{BARE}latency in one cluster, p50", None),
-    ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
+    *((f"{IN_ONE}, {load}, p50", f"{BARE}{IN_ONE}, {load}, p50", 1.5) for load in LOADS),
+    *((f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0) for load in map(Load, RATES)),
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
     (SHARED.format(4), SHARED.format(1), None),
@@ -144,7 +147,11 @@ def _control(results: Results, _records: int) -> None:
 
 def _latency(results: Results, _records: int) -> None:
     latency(results)
-    chain(results)
+
+
+def _ways(results: Results, _records: int) -> None:
+    ways(results)
+    plain_files(results)
 
 
 def _positions(results: Results, _records: int) -> None:
@@ -190,6 +197,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "compression": _compression,
     "control": _control,
     "latency": _latency,
+    "ways": _ways,
     "positions": _positions,
     "growth": _growth,
     "storage": _storage,

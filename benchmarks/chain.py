@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import zmq
 
 from benchmarks.baseline import subscriber
-from benchmarks.harness import Results, Worker, scratch, until_told
-from benchmarks.latency import RATE, SECONDS, WARM_UP_S, report
+from benchmarks.harness import Worker, scratch, until_told
+from benchmarks.loads import BARE_FILE, RATES, SECONDS, Load, report, settled
 from dafka.model import Batch, Partition
 from dafka.storage.lmdb_log import LmdbLog
 
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
+    from benchmarks.harness import Results
+
 GAP_ALONE_S, GAP_HOP_S = 0.0003, 0.001
 """Between two batches: ours are at least the first apart, and beside a hop about the second."""
-
-BARE = "bare pyzmq, our log: "
-BARE_FILE = "bare pyzmq, plain files: "
 
 FIND_S = 0.5
 """Subscriptions are on their way."""
@@ -66,7 +65,7 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
             return
 
 
-def _source(pipe: Connection, gap_s: float) -> None:
+def _source(pipe: Connection, rate: int, gap_s: float) -> None:
     publisher = _publisher(pipe)
     until_told(pipe)
     opened: list[int] = []
@@ -89,8 +88,8 @@ def _source(pipe: Connection, gap_s: float) -> None:
     batching = threading.Thread(target=batch)
     batching.start()
     began = time.monotonic_ns()
-    for number in range(int(RATE * SECONDS)):
-        wait_ns = began + number * 1_000_000_000 // RATE - time.monotonic_ns()
+    for number in range(int(rate * SECONDS)):
+        wait_ns = began + number * 1_000_000_000 // rate - time.monotonic_ns()
         if wait_ns > 0:
             time.sleep(wait_ns / 1e9)
         with lock:
@@ -124,15 +123,15 @@ def _log(path: Path) -> Callable[[Sequence[bytes]], None]:
 
 
 def _store(
-    pipe: Connection, port: int, path: Path, opened: Callable[[Path], Callable[..., None]]
+    pipe: Connection, ports: list[int], path: Path, opened: Callable[[Path], Callable[..., None]]
 ) -> None:
-    publisher, upstream, append = _publisher(pipe), subscriber(port), opened(path)
-    last = -1
-    while last != _END:
+    publisher, upstream, append = _publisher(pipe), subscriber(*ports), opened(path)
+    ended = 0
+    while ended < len(ports):
         found = list(_arrived(upstream))
         append(found)
-        last = _number(found[-1])
-        publisher.send(_HEAD.pack(last, 0))
+        ended += sum(_number(message) == _END for message in found)
+        publisher.send(_HEAD.pack(_number(found[-1]), 0))
     until_told(pipe)
 
 
@@ -171,66 +170,84 @@ def _way_back(pipe: Connection, ports: Sequence[int]) -> None:
     until_told(pipe)
 
 
-def _listen(pipe: Connection, port: int) -> None:
-    upstream = subscriber(port)
+def _listen(pipe: Connection, ports: list[int]) -> None:
+    upstream = subscriber(*ports)
     handed: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def receive() -> None:
-        message = b""
-        while not message or _number(message) != _END:
+        ended = 0
+        while ended < len(ports):
             message = upstream.recv()
+            ended += _number(message) == _END
             handed.put(message)
 
     receiving = threading.Thread(target=receive)
     receiving.start()
     pipe.send("up")
-    latencies: list[int] = []
-    while True:
+    arrived: list[tuple[int, int]] = []
+    ended = 0
+    while ended < len(ports):
         message = handed.get()
         number, count = _HEAD.unpack_from(message)
-        if number == _END:
-            break
+        ended += number == _END
         times = struct.unpack_from(f">{count}Q", message, _HEAD.size)
-        latencies.extend(time.monotonic_ns() - sent_ns for sent_ns in times)
+        arrived.extend((sent_ns, time.monotonic_ns() - sent_ns) for sent_ns in times)
     receiving.join()
-    pipe.send(sorted(latencies[int(RATE * WARM_UP_S) :]))
+    pipe.send(settled(arrived))
     until_told(pipe)
 
 
-def chain(results: Results) -> None:
-    """From the source to a listener beside it, and to one behind the relay."""
+def one(load: Load) -> list[int]:
+    """Latencies in ns, sorted, at a listener beside the sources."""
     with scratch() as directory:
-        source = Worker(_source, GAP_ALONE_S)
-        port = source.hear()
-        store = Worker(_store, port, directory / "alone", _log)
+        rate = load.rate // load.producers
+        sources = [Worker(_source, rate, GAP_ALONE_S) for _ in range(load.producers)]
+        ports = [source.hear() for source in sources]
+        store = Worker(_store, ports, directory / "alone", _log)
         store.hear()
-        _measure(results, BARE, source, [store], {"in one cluster": port})
-    for whose, opened in ((BARE_FILE, _file), (BARE, _log)):
-        with scratch() as directory:
-            source = Worker(_source, GAP_HOP_S)
-            port = source.hear()
-            near = Worker(_store, port, directory / "near", opened)
-            near_port = near.hear()
-            relay = Worker(_relay, port, near_port)
-            away_port = relay.hear()
-            far = Worker(_store, away_port, directory / "far", opened)
-            far_port = far.hear()
-            relay.tell(far_port)
-            back = Worker(_way_back, [away_port, far_port, near_port])
-            back.hear()
-            places = {"beside a hop": port, "one hop away": away_port}
-            _measure(results, whose, source, [near, relay, far, back], places)
+        (latencies,) = _measured(sources, [store], [ports])
+    return latencies
 
 
-def _measure(
-    results: Results, whose: str, source: Worker, others: Sequence[Worker], places: dict[str, int]
-) -> None:
-    listeners = [Worker(_listen, port) for port in places.values()]
+def away(load: Load, opened: Callable[[Path], Callable[..., None]] = _log) -> list[list[int]]:
+    """The same beside one source, and behind the relay.
+
+    Args:
+        load: Of one producer.
+        opened: Opens what stores write to.
+    """
+    with scratch() as directory:
+        source = Worker(_source, load.rate, GAP_HOP_S)
+        port = source.hear()
+        near = Worker(_store, [port], directory / "near", opened)
+        near_port = near.hear()
+        relay = Worker(_relay, port, near_port)
+        away_port = relay.hear()
+        far = Worker(_store, [away_port], directory / "far", opened)
+        far_port = far.hear()
+        relay.tell(far_port)
+        back = Worker(_way_back, [away_port, far_port, near_port])
+        back.hear()
+        return _measured([source], [near, relay, far, back], [[port], [away_port]])
+
+
+def plain_files(results: Results) -> None:
+    """A hop whose stores write to plain files."""
+    for load in map(Load, RATES):
+        places = ("beside a hop", "one hop away")
+        report(results, BARE_FILE, load, dict(zip(places, away(load, _file), strict=True)))
+
+
+def _measured(
+    sources: Sequence[Worker], others: Sequence[Worker], places: Sequence[list[int]]
+) -> list[list[int]]:
+    listeners = [Worker(_listen, ports) for ports in places]
     for listener in listeners:
         listener.hear()
     time.sleep(FIND_S)
-    source.tell("go")
+    for source in sources:
+        source.tell("go")
     latencies = [listener.hear() for listener in listeners]
-    report(results, whose, dict(zip(places, latencies, strict=True)))
-    for worker in (source, *others, *listeners):
+    for worker in (*sources, *others, *listeners):
         worker.end()
+    return latencies
