@@ -28,6 +28,7 @@ from benchmarks.loads import BARE, LOADS, RATES, Load
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
+from benchmarks.same_shape import Shape, same_shape
 from benchmarks.shares import catching_up, live
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
@@ -58,6 +59,13 @@ COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
 
 STORAGE_GOAL = 0.85
 
+BYTES = {100: "100 B", 1_000: "1 KB"}
+"""Sizes of which it is told what a byte costs."""
+
+BULK_OF, SHAPED, RAW = "send_many and batches, ", "bare, same shape, ", "bare, raw, "
+BYTE_GOALS = {"producer": 1.5, "store": 1.3, "consumer": 1.5}
+"""CPU, in times of bare."""
+
 IN_ONE, A_HOP = "latency in one cluster", "a hop adds"
 
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
@@ -83,6 +91,17 @@ GOALS = [
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
     *((f"{IN_ONE}, {load}, p50", f"{BARE}{IN_ONE}, {load}, p50", 1.5) for load in LOADS),
     *((f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0) for load in map(Load, RATES)),
+    *(
+        (f"{BULK_OF}{size}: CPU {what}", f"{bare}{size}: CPU {what}", goal)
+        for size in BYTES.values()
+        for what, goal in BYTE_GOALS.items()
+        for bare in (SHAPED, RAW)
+    ),
+    *(
+        (f"one hop, {size}: CPU distributor", f"{bare}{size}: CPU distributor", 1 / 0.75)
+        for size in BYTES.values()
+        for bare in (SHAPED, RAW)
+    ),
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
     (SHARED.format(4), SHARED.format(1), None),
@@ -141,6 +160,19 @@ def _compression(results: Results, records: int) -> None:
         link(results, codec, records // 2)
 
 
+def _bytes(results: Results, records: int) -> None:
+    """Ours, bare of the same shape, and bare, in turn."""
+    for size, called in BYTES.items():
+        count, a_message = records * 400 // size, 100_000 // size
+        pipeline(results, f"{BULK_OF}{called}", count, size, bulk=True)
+        same_shape(results, f"{SHAPED}{called}", Shape(count, size, raw=False))
+        same_shape(results, f"{RAW}{called}", Shape(count, size, raw=True))
+        hop(results, f"one hop, {called}", count, size)
+        for name, shaped in ((SHAPED, True), (RAW, False)):
+            hop_name = f"{name}{called}: CPU distributor"
+            relay(results, hop_name, count // a_message, a_message, size, shaped=shaped)
+
+
 def _control(results: Results, _records: int) -> None:
     replay(results, FLOWS)
 
@@ -195,6 +227,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "hop": _hops,
     "shares": _shares,
     "compression": _compression,
+    "bytes": _bytes,
     "control": _control,
     "latency": _latency,
     "ways": _ways,
@@ -267,7 +300,7 @@ def ratios(results: Results) -> Table:
     for name, baseline, goal in GOALS:
         ratio = results.ratio(name, baseline)
         if ratio is not None:
-            table.add_row(name, baseline, f"{ratio:.2f}", f"{goal:g}" if goal else "")
+            table.add_row(name, baseline, f"{ratio:.2f}", f"{goal:.3g}" if goal else "")
     return table
 
 
