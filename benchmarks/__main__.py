@@ -24,7 +24,7 @@ from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
 from benchmarks.latency import latency, ways
-from benchmarks.loads import BARE, LOADS, RATES, Load
+from benchmarks.loads import BARE, BARE_SHAPED, LOADS, RATES, Load
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
@@ -89,7 +89,11 @@ GOALS = [
     ("send_many and batches, 100 B: CPU store", WRITER, None),
     ("one hop, 100 B: CPU distributor", RELAY, None),
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
-    *((f"{IN_ONE}, {load}, p50", f"{BARE}{IN_ONE}, {load}, p50", 1.5) for load in LOADS),
+    *(
+        (f"{IN_ONE}, {load}, p50", f"{bare}{IN_ONE}, {load}, p50", 1.5)
+        for load in LOADS
+        for bare in (BARE, BARE_SHAPED)
+    ),
     *((f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0) for load in map(Load, RATES)),
     *(
         (f"{BULK_OF}{size}: CPU {what}", f"{bare}{size}: CPU {what}", goal)

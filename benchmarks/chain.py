@@ -3,7 +3,8 @@
 A source in which one thread sends records and another batches them, a store that syncs and says so,
 a relay that passes on what is synced, the relay of the way back that only listens, a store behind,
 and at either end a listener that hands over to a second thread. Nothing is checked, ordered or
-remembered.
+remembered. Of the same shape as ours, times of sending are records of a Kafka batch, which the
+source builds and who receives sums up.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import struct
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
 from benchmarks.baseline import subscriber
 from benchmarks.harness import Worker, scratch, until_told
 from benchmarks.loads import BARE_FILE, RATES, SECONDS, Load, report, settled
+from benchmarks.publisher import BATCH_BYTES
 from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, checked_count, enclosed, values_of
 from dafka.storage.lmdb_log import LmdbLog
 
 if TYPE_CHECKING:
@@ -43,6 +46,44 @@ _END = 2**63
 _HEAD = struct.Struct(">QQ")
 """Number, and how many times of sending follow."""
 
+_PLACE = Partition("bench", "AA")
+
+
+def _packed(times: list[int], _number: int) -> bytes:
+    return struct.pack(f">{len(times)}Q", *times)
+
+
+def _unpacked(octets: bytes, _number: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f">{count}Q", octets)
+
+
+def _unchecked(octets: bytes, number: int) -> None:
+    pass
+
+
+def _built(times: list[int], number: int) -> bytes:
+    builder = BatchBuilder(BATCH_BYTES)
+    values = [sent_ns.to_bytes(8, "big") for sent_ns in times]
+    builder.extend(time.time_ns() // 1_000_000, values, 0)
+    return enclosed(builder.parts(), number)
+
+
+def _read(octets: bytes, number: int, count: int) -> list[int]:
+    batch = Batch(_PLACE, number, count, octets)
+    return [int.from_bytes(value or b"", "big") for value in values_of(batch, checked=True)]
+
+
+class Form(NamedTuple):
+    """What a message's times look like, given its number."""
+
+    write: Callable[[list[int], int], bytes]
+    check: Callable[[bytes, int], object]
+    read: Callable[[bytes, int, int], Sequence[int]]
+
+
+PLAIN = Form(_packed, _unchecked, _unpacked)
+SHAPED = Form(_built, checked_count, _read)
+
 
 def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.PUB)
@@ -55,6 +96,15 @@ def _number(message: bytes) -> int:
     return int(number)
 
 
+def _checked(message: bytes, form: Form) -> bool:
+    """Check a message; False behind the last."""
+    number = _number(message)
+    if number == _END:
+        return False
+    form.check(message[_HEAD.size :], number)
+    return True
+
+
 def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
     """Wait for a message, then take all there are."""
     yield socket.recv()
@@ -65,7 +115,7 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
             return
 
 
-def _source(pipe: Connection, rate: int, gap_s: float) -> None:
+def _source(pipe: Connection, rate: int, gap_s: float, form: Form) -> None:
     publisher = _publisher(pipe)
     until_told(pipe)
     opened: list[int] = []
@@ -79,8 +129,7 @@ def _source(pipe: Connection, rate: int, gap_s: float) -> None:
             with lock:
                 times, opened[:] = opened[:], []
             if times:
-                head = _HEAD.pack(number, len(times))
-                publisher.send(head + struct.pack(f">{len(times)}Q", *times))
+                publisher.send(_HEAD.pack(number, len(times)) + form.write(times, number))
                 number += 1
                 time.sleep(gap_s)
         publisher.send(_HEAD.pack(_END, 0))
@@ -113,24 +162,28 @@ def _file(path: Path) -> Callable[[Sequence[bytes]], None]:
 
 def _log(path: Path) -> Callable[[Sequence[bytes]], None]:
     """The log of our stores."""
-    log, partition = LmdbLog(path), Partition("bench", "AA")
+    log = LmdbLog(path)
 
     def append(messages: Sequence[bytes]) -> None:
-        first = log.heads().get(partition, -1) + 1
-        log.append([Batch(partition, first + n, 1, one) for n, one in enumerate(messages)])
+        first = log.heads().get(_PLACE, -1) + 1
+        log.append([Batch(_PLACE, first + n, 1, one) for n, one in enumerate(messages)])
 
     return append
 
 
 def _store(
-    pipe: Connection, ports: list[int], path: Path, opened: Callable[[Path], Callable[..., None]]
+    pipe: Connection,
+    ports: list[int],
+    path: Path,
+    opened: Callable[[Path], Callable[..., None]],
+    form: Form = PLAIN,
 ) -> None:
     publisher, upstream, append = _publisher(pipe), subscriber(*ports), opened(path)
     ended = 0
     while ended < len(ports):
         found = list(_arrived(upstream))
+        ended += sum(not _checked(message, form) for message in found)
         append(found)
-        ended += sum(_number(message) == _END for message in found)
         publisher.send(_HEAD.pack(_number(found[-1]), 0))
     until_told(pipe)
 
@@ -170,7 +223,7 @@ def _way_back(pipe: Connection, ports: Sequence[int]) -> None:
     until_told(pipe)
 
 
-def _listen(pipe: Connection, ports: list[int]) -> None:
+def _listen(pipe: Connection, ports: list[int], form: Form) -> None:
     upstream = subscriber(*ports)
     handed: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
@@ -178,7 +231,7 @@ def _listen(pipe: Connection, ports: list[int]) -> None:
         ended = 0
         while ended < len(ports):
             message = upstream.recv()
-            ended += _number(message) == _END
+            ended += not _checked(message, form)
             handed.put(message)
 
     receiving = threading.Thread(target=receive)
@@ -189,23 +242,30 @@ def _listen(pipe: Connection, ports: list[int]) -> None:
     while ended < len(ports):
         message = handed.get()
         number, count = _HEAD.unpack_from(message)
-        ended += number == _END
-        times = struct.unpack_from(f">{count}Q", message, _HEAD.size)
+        if number == _END:
+            ended += 1
+            continue
+        times = form.read(message[_HEAD.size :], number, count)
         arrived.extend((sent_ns, time.monotonic_ns() - sent_ns) for sent_ns in times)
     receiving.join()
     pipe.send(settled(arrived))
     until_told(pipe)
 
 
-def one(load: Load) -> list[int]:
-    """Latencies in ns, sorted, at a listener beside the sources."""
+def one(load: Load, form: Form = PLAIN) -> list[int]:
+    """Latencies in ns, sorted, at a listener beside the sources.
+
+    Args:
+        load: Of how many sources.
+        form: Of their messages.
+    """
     with scratch() as directory:
         rate = load.rate // load.producers
-        sources = [Worker(_source, rate, GAP_ALONE_S) for _ in range(load.producers)]
+        sources = [Worker(_source, rate, GAP_ALONE_S, form) for _ in range(load.producers)]
         ports = [source.hear() for source in sources]
-        store = Worker(_store, ports, directory / "alone", _log)
+        store = Worker(_store, ports, directory / "alone", _log, form)
         store.hear()
-        (latencies,) = _measured(sources, [store], [ports])
+        (latencies,) = _measured(sources, [store], [ports], form)
     return latencies
 
 
@@ -217,7 +277,7 @@ def away(load: Load, opened: Callable[[Path], Callable[..., None]] = _log) -> li
         opened: Opens what stores write to.
     """
     with scratch() as directory:
-        source = Worker(_source, load.rate, GAP_HOP_S)
+        source = Worker(_source, load.rate, GAP_HOP_S, PLAIN)
         port = source.hear()
         near = Worker(_store, [port], directory / "near", opened)
         near_port = near.hear()
@@ -239,9 +299,12 @@ def plain_files(results: Results) -> None:
 
 
 def _measured(
-    sources: Sequence[Worker], others: Sequence[Worker], places: Sequence[list[int]]
+    sources: Sequence[Worker],
+    others: Sequence[Worker],
+    places: Sequence[list[int]],
+    form: Form = PLAIN,
 ) -> list[list[int]]:
-    listeners = [Worker(_listen, ports) for ports in places]
+    listeners = [Worker(_listen, ports, form) for ports in places]
     for listener in listeners:
         listener.hear()
     time.sleep(FIND_S)

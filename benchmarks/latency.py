@@ -8,9 +8,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.chain import away, one
+from benchmarks.chain import SHAPED, away, one
 from benchmarks.harness import Worker, until_told
-from benchmarks.loads import BARE, LOADS, OURS, RATES, SECONDS, Load, report, settled
+from benchmarks.loads import BARE, BARE_SHAPED, LOADS, OURS, RATES, SECONDS, Load, report, settled
 from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import publish_paced
 from benchmarks.system import PAIR, SETTLE_S, system
@@ -54,6 +54,7 @@ def latency(results: Results) -> None:
             (latencies,) = _latencies(tower, [(tower, {})], load)
             report(results, OURS, load, {"in one cluster": latencies})
             report(results, BARE, load, {"in one cluster": one(load)})
+            report(results, BARE_SHAPED, load, {"in one cluster": one(load, SHAPED)})
     with system(PAIR) as pair:
         towers = [(pair.tower(name), {}) for name in ("c1", "c2")]
         for load in map(Load, RATES):

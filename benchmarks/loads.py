@@ -15,6 +15,7 @@ WARM_UP_NS = 1_000_000_000
 """What is sent so early is not counted."""
 
 OURS, BARE, BARE_FILE = "", "bare pyzmq, our log: ", "bare pyzmq, plain files: "
+BARE_SHAPED = "bare pyzmq, same shape: "
 """Put before the names of what is measured."""
 
 RATES = (1_000, 10_000, 100_000)
