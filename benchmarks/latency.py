@@ -51,12 +51,12 @@ def latency(results: Results) -> None:
     """One cluster at all loads, a hop at all rates; without linger."""
     with one_cluster() as (tower, _):
         for load in LOADS:
-            (latencies,) = _latencies(tower, [(tower, {})], load)
-            report(results, OURS, load, {"in one cluster": latencies})
+            (ours,) = _latencies(tower, [(tower, {})], load)
+            report(results, OURS, load, {"in one cluster": ours})
             report(results, BARE, load, {"in one cluster": one(load)})
             report(results, BARE_SHAPED, load, {"in one cluster": one(load, SHAPED)})
     with system(PAIR) as pair:
-        towers = [(pair.tower(name), {}) for name in ("c1", "c2")]
+        towers: list[tuple[str, dict[str, str]]] = [(pair.tower(name), {}) for name in ("c1", "c2")]
         for load in map(Load, RATES):
             places = ("beside a hop", "one hop away")
             latencies = _latencies(towers[0][0], towers, load)
@@ -77,7 +77,7 @@ def _latencies(
 ) -> list[list[int]]:
     """What listeners at these places, each in its way, see of producers at `source`."""
     topic = f"{load}, {len(places)}"
-    listeners = [Worker(_listen, place, topic, load.count, way) for place, way in places]
+    listeners = [Worker(_listen, place, topic, load.records, way) for place, way in places]
     for listener in listeners:
         listener.hear()
     each = (source, topic, load.rate // load.producers, SECONDS)

@@ -40,8 +40,8 @@ class Load(NamedTuple):
     producers: int = 1
 
     @property
-    def count(self) -> int:
-        """Records of a run."""
+    def records(self) -> int:
+        """How many are sent in a run."""
         return int(self.rate // self.producers * SECONDS) * self.producers
 
     def __str__(self) -> str:

@@ -92,7 +92,7 @@ def _source(pipe: Connection, shape: Shape) -> None:
         publisher.recv()
     until_told(pipe)
     send, more = publisher.send, zmq.SNDMORE
-    sequence = acked = 0
+    sequence = acked = began_at = 0
     began_cpu = cpu_seconds()
     for number, (count, content) in enumerate(_batches(shape)):
         if number == WARM_UP:
@@ -119,7 +119,7 @@ def _received(
     upstream = subscriber(port)
     recv = upstream.recv
     pipe.send("up")
-    began_cpu = began_at = number = 0.0
+    began_cpu, began_at, number = cpu_seconds(), 0, 0
     while True:
         recv()
         sequence, count = _HEAD.unpack(recv())
