@@ -67,11 +67,14 @@ def test_a_process_that_cannot_start_ends_the_demo_with_exit_code_1_and_stops_al
 
 @pytest.mark.net
 @pytest.mark.slow
-def test_links_that_cannot_take_commands_end_the_demo_before_anything_is_published(pair, tmp_path):
+def test_links_that_cannot_take_commands_end_the_demo_before_anything_is_published(
+    pair, free_ports, tmp_path
+):
     control = tmp_path / "control"
     control.write_text("no directory")
     with pair.file.open("a") as topology:
         topology.write(f"\ncontrol: {{directory: {control}}}\n")
+        topology.write(f"metrics: {{host: 127.0.0.1, first_port: {free_ports(6)}}}\n")
     done = demo_of(pair, tmp_path)
     assert done.returncode == 1
     assert "-level-1 has ended with exit code" in done.stderr
