@@ -1,7 +1,7 @@
 """How cost grows, as pictures: `python -m benchmarks.curves docs/curves`.
 
-Each point is one measurement of real processes, a few seconds; the exponents tell how things grow,
-not how fast they are.
+Each point is one measurement of real processes, a few seconds, or a count in the simulator; the
+exponents tell how things grow, not how fast they are.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from benchmarks.chart import Curve, chart
 from benchmarks.harness import PROGRESS, Parts, Worker, cpu_seconds, scratch, until_told
 from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import FIND_S
+from benchmarks.trees import tree_costs
 from dafka import Consumer, Producer, keep_freed_memory
 from dafka.model import Batch, Partition
 from dafka.storage.lmdb_log import Durability, LmdbLog
@@ -273,11 +274,18 @@ def _fill(log: LmdbLog, records: int) -> float:
     return took / TOGETHER * 1e6
 
 
+def clusters() -> str:
+    """A record's way through binary trees of so many clusters, counted in the simulator."""
+    curves = [Curve(f"{name} a record", tuple(at)) for name, at in tree_costs().items()]
+    return chart("Clusters in a tree (simulated)", "clusters", curves)
+
+
 CHARTS: dict[str, Callable[[], str]] = {
     "record-size": record_sizes,
     "partitions": partitions,
     "consumers": consumers,
     "topics": topics,
+    "clusters": clusters,
     "log-size": log_sizes,
 }
 

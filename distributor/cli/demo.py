@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.console import Console
@@ -17,8 +17,8 @@ from distributor.cli.up import supervisor_of, watch
 from distributor.demo import drill as steps
 from distributor.demo import job
 from distributor.demo.dataset import look_for
-from distributor.demo.latency import hop_latencies
-from distributor.demo.publishers import Publishers
+from distributor.demo.latency import hop_latencies, read_hops
+from distributor.demo.publishers import CODEC, Publishers
 from distributor.errors import ProcessError
 from distributor.loading import load
 from distributor.verify.compare import verify
@@ -27,8 +27,10 @@ from topology.copyflags import format_flags
 from topology.output import Columns, column, number, open_console, table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from rich.progress import TaskID
     from rich.table import Table
 
     from dafka.model import Partition, Record
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from distributor.local.supervisor import Supervisor
     from distributor.verify.verdict import Verdict
     from topology import Link, Plan, Topology
-    from topology.processes import Process
 
 
 def demo(
@@ -59,7 +60,8 @@ def demo(
 ) -> None:
     """Publish a real data set on all clusters and prove that all of it arrives on each, once.
 
-    336,776 flights and 26,115 hours of weather, dealt to a producer on every cluster. Exit code 1
+    336,776 flights and 26,115 hours of weather, dealt to a producer on every cluster: a few at a
+    steady pace, which shows how long a hop takes, then all others as fast as they go. Exit code 1
     if anything is lost, duplicated, out of order or different. With --kafka one Kafka producer
     sends it, and a group reads it at the other end, whose gateway is killed meanwhile.
 
@@ -87,6 +89,24 @@ def demo(
         raise typer.Exit(1)
 
 
+class Traffic(NamedTuple):
+    """What the demo has published, and how it went.
+
+    Attributes:
+        ready_s: Seconds from the start until all processes were ready.
+        steady: Published at a steady pace.
+        hops: Of these rows.
+        burst: Published at once, after them.
+        everywhere_s: Seconds from the first of the burst until every cluster had all.
+    """
+
+    ready_s: float
+    steady: Published
+    hops: list[HopLatency]
+    burst: Published
+    everywhere_s: float
+
+
 def _job(
     the_plan: Plan,
     file: Path,
@@ -98,31 +118,15 @@ def _job(
     """Run the steps; True if the proof holds."""
     topology = the_plan.topology
     columns = (TextColumn("{task.description:<24}"), BarColumn(), MofNCompleteColumn())
-    with (
-        Publishers(file, [one.name for one in topology.clusters], limit) as publishers,
-        Progress(*columns, TimeElapsedColumn(), console=console) as bars,
-    ):
+    with Progress(*columns, TimeElapsedColumn(), console=console) as bars:
         starting = bars.add_task("starting processes", total=len(supervisor.children))
+        job.wait_until_all_ready(supervisor, lambda ready: bars.update(starting, completed=ready))
+        ready_s = time.monotonic() - began
         before = job.wait_until_ready(topology, supervisor)
-        bars.update(starting, completed=len(supervisor.children))
-
-        making = bars.add_task("making rows", total=None)
-        rows = publishers.prepare()
-        bars.update(making, total=rows, completed=rows)
-        publishing = bars.add_task("publishing", total=rows)
-        arriving = {name: bars.add_task(f"arriving at {name}", total=rows) for name in before}
-
-        def show(now: dict[str, int]) -> None:
-            for name, records in now.items():
-                bars.update(arriving[name], completed=records - before[name])
-
-        sending = job.in_background(
-            lambda: publishers.publish(lambda sent: bars.advance(publishing, sent))
-        )
-        published = job.wait_until_everywhere(topology, supervisor, before, sending, show)
-        bars.update(publishing, completed=published.rows)
-        everywhere_s = time.monotonic() - began
-
+        # Not earlier: making rows would slow down the start.
+        with Publishers(file, [one.name for one in topology.clusters], limit) as publishers:
+            traffic = _carry(topology, supervisor, publishers, before, ready_s, bars)
+        published = traffic.steady + traffic.burst
         proving = bars.add_task("looking for every row", total=published.rows * len(before))
         proofs = job.prove(topology, published, lambda read: bars.advance(proving, read))
         comparing = bars.add_task("comparing clusters", total=None)
@@ -131,9 +135,43 @@ def _job(
             deep=True,
             progress=lambda done, total: bars.update(comparing, completed=done, total=total),
         )
-    processes = [child.process for child in supervisor.children]
-    report(the_plan, processes, published, proofs, verdict, everywhere_s, console)
+    report(the_plan, traffic, proofs, verdict, console)
     return verdict.equal and all(proof.flawless for proof in proofs)
+
+
+def _carry(
+    topology: Topology,
+    supervisor: Supervisor,
+    publishers: Publishers,
+    before: dict[str, int],
+    ready_s: float,
+    bars: Progress,
+) -> Traffic:
+    """Publish first steadily, then at once; each until every cluster has it."""
+    processes = [child.process for child in supervisor.children]
+    making = bars.add_task("making rows", total=None)
+    rows = publishers.prepare()
+    bars.update(making, total=rows, completed=rows)
+    steadily = bars.add_task("publishing steadily", total=publishers.steady_rows)
+    at_once = bars.add_task("publishing at once", total=rows - publishers.steady_rows)
+    arriving = {name: bars.add_task(f"arriving at {name}", total=rows) for name in before}
+
+    def show(now: dict[str, int]) -> None:
+        for name, records in now.items():
+            bars.update(arriving[name], completed=records - before[name])
+
+    def sent(task: TaskID) -> Callable[[int], None]:
+        return lambda rows: bars.advance(task, rows)
+
+    idle = read_hops(processes)
+    sending = job.in_background(lambda: publishers.publish_steadily(sent(steadily)))
+    steady = job.wait_until_everywhere(topology, supervisor, before, sending, show)
+    hops = hop_latencies(idle, read_hops(processes))
+    held = {name: records + steady.rows for name, records in before.items()}
+    began = time.monotonic()
+    sending = job.in_background(lambda: publishers.publish(sent(at_once)))
+    burst = job.wait_until_everywhere(topology, supervisor, held, sending, show)
+    return Traffic(ready_s, steady, hops, burst, time.monotonic() - began)
 
 
 CATCH_UP_S = 150.0
@@ -283,27 +321,33 @@ class _Drill:
 
 def report(
     the_plan: Plan,
-    processes: list[Process],
-    published: Published,
+    traffic: Traffic,
     proofs: list[ReadProof],
     verdict: Verdict,
-    everywhere_s: float,
     console: Console,
 ) -> None:
     """Print the proof, one record's way, the hops, and the rates."""
+    steady, burst = traffic.steady, traffic.burst
+    published = steady + burst
     console.print(proofs_view(proofs, published.rows))
     console.print(verdict_view(verdict))
     console.print(_one_record(the_plan, published))
-    console.print(table(HOPS, hop_latencies(processes), HOPS_TITLE))
-    records = published.rows * len(proofs)
-    console.print(
-        f"{published.rows:,} records published and stored in {published.seconds:.1f} s "
-        f"({published.rows / published.seconds:,.0f}/s, "
-        f"{published.size / published.seconds / 1e6:.1f} MB/s); "
-        f"all {records:,} copies in place {everywhere_s:.1f} s after the start",
-        highlight=False,
-        soft_wrap=True,
-    )
+    title = f"hops at a steady {_rate(steady.rows, steady.seconds)}, {HOPS_TITLE}"
+    console.print(table(HOPS, traffic.hops, title))
+    everywhere = burst.rows * len(proofs)
+    for line in (
+        f"all processes ready {traffic.ready_s:.1f} s after the start",
+        f"{burst.rows:,} rows at once, compressed by {CODEC}: "
+        f"published and stored in {burst.seconds:.1f} s "
+        f"({_rate(burst.rows, burst.seconds)}, {burst.size / burst.seconds / 1e6:.1f} MB/s); "
+        f"all {everywhere:,} copies in place after {traffic.everywhere_s:.1f} s "
+        f"({_rate(burst.rows, traffic.everywhere_s)})",
+    ):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def _rate(rows: int, seconds: float) -> str:
+    return f"{rows / seconds:,.0f} rows/s"
 
 
 PROOFS: Columns[ReadProof] = (
@@ -339,10 +383,7 @@ def _one_record(the_plan: Plan, published: Published) -> Table:
     return table(columns, found.items(), f"record {name}")
 
 
-HOPS_TITLE = (
-    "hops with all rows sent at once, so with a backlog: delivered at the source to durable at the "
-    "target"
-)
+HOPS_TITLE = "from delivery at the source to durability at the target"
 HOPS: Columns[HopLatency] = (
     column("from", "source"),
     column("to", "target"),

@@ -108,7 +108,7 @@ def _begun(declared: Topology, distributor: Distributor, stack: ExitStack) -> li
     share = PartitionShare(distributor.share, distributor.shares)
     nodes: list[SteeredLink] = []
     for link in distributor.links:
-        node = SteeredLink(declared, link, share=share)
+        node = SteeredLink(declared, link, permitted=False, share=share)
         stack.callback(node.close)
         nodes.append(node)
     running: list[LongRunning] = [*nodes]
@@ -121,6 +121,7 @@ def _begun(declared: Topology, distributor: Distributor, stack: ExitStack) -> li
     if endpoint:
         stack.callback(ControlServer(endpoint, nodes).close)
     for node, link in zip(nodes, distributor.links, strict=True):
+        node.permit()  # who cannot be told to stop has copied nothing
         node.stand(watch)  # once its socket is its own: a second one here supersedes nobody
         facts = {"source": link.source, "target": link.target, "level": link.level}
         if share.of > 1:

@@ -13,14 +13,17 @@ from dafka.errors import QueryError
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from distributor.errors import ProcessError
+from distributor.operations.probe import probe
 from distributor.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from dafka.model import Partition, Record
     from distributor.local.supervisor import Supervisor
+    from distributor.operations.probe import Vitals
     from topology.model import ClusterSpec, Topology
+    from topology.processes import Process
 
 _T = TypeVar("_T")
 
@@ -30,7 +33,13 @@ READY_S = 30.0
 STALLED_S = 60.0
 """The job is given up when no cluster has got a record for this long."""
 
-POLL_S = 0.25
+POLL_S = 0.1
+
+_LOOK_S = 0.1
+"""Processes start within a second or two."""
+
+_READY = ("ok", "unknown", "refused")
+"""States of processes that need not be waited for: those that do not say are not asked again."""
 
 ROW_HEADER = "row"
 """Name of the header with the row's number in this run: what proves that none is lost or twice."""
@@ -53,6 +62,15 @@ class Published:
     size: int = 0
     homes: dict[Partition, str] = field(default_factory=dict)
     seconds: float = 0.0
+
+    def __add__(self, later: Published) -> Published:
+        """What both have published, one after the other."""
+        return Published(
+            self.rows + later.rows,
+            self.size + later.size,
+            self.homes | later.homes,
+            self.seconds + later.seconds,
+        )
 
 
 @dataclass(slots=True)
@@ -79,6 +97,49 @@ class ReadProof:
         return not (self.lost or self.duplicated or self.disordered)
 
 
+def wait_until_all_ready(
+    supervisor: Supervisor,
+    show: Callable[[int], None],
+    ready_s: float = READY_S,
+    ask: Callable[[Sequence[Process]], list[Vitals]] = probe,
+) -> None:
+    """Wait until every process that can be asked says that it is ready.
+
+    Args:
+        supervisor: Of the processes.
+        show: Told how many are.
+        ready_s: How long that may take.
+        ask: Asks processes how they are.
+
+    Raises:
+        ProcessError: One is not in time, or a process has ended.
+    """
+    deadline = time.monotonic() + ready_s
+    processes = [child.process for child in supervisor.children]
+    waiting = processes
+    while True:
+        _refuse_deaths(supervisor)
+        asked = ask(waiting)
+        waiting = [one.process for one in asked if one.state not in _READY]
+        show(len(processes) - len(waiting))
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            late = next(one for one in asked if one.process in waiting)
+            why = "; ".join(late.reasons)
+            raise ProcessError(f"{late.process.name} is not ready within {ready_s:.0f} s: {why}")
+        time.sleep(_LOOK_S)
+
+
+def _refuse_deaths(supervisor: Supervisor) -> None:
+    """At the start a death is a mistake in the file or a taken port, not an accident."""
+    for child in supervisor.watch():
+        raise ProcessError(
+            f"{child.process.name} has ended with {child.last_exit}: "
+            f"see {supervisor.log_file(child)}"
+        )
+
+
 def wait_until_ready(
     topology: Topology, supervisor: Supervisor, ready_s: float = READY_S
 ) -> dict[str, int]:
@@ -95,12 +156,7 @@ def wait_until_ready(
     deadline = time.monotonic() + ready_s
     while True:
         holdings = survey(topology, timeout_ms=500)
-        for child in supervisor.watch():
-            # At the start a death is a mistake in the file or a taken port, not an accident.
-            raise ProcessError(
-                f"{child.process.name} has ended with {child.last_exit}: "
-                f"see {supervisor.log_file(child)}"
-            )
+        _refuse_deaths(supervisor)
         missing = [holding.cluster for holding in holdings if holding.store is None]
         if not missing:
             return {holding.cluster: holding.records for holding in holdings}

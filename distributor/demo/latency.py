@@ -1,4 +1,4 @@
-"""Hop latencies, read from the metrics of who copies: distributors and replicas."""
+"""Hop latencies between two readings of the metrics of who copies: distributors and replicas."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from topology.processes import Process
+
+
+HopBuckets = dict[tuple[str, str, str], list[tuple[float, float]]]
+"""By link: upper bounds in seconds, each with how many hops took no longer since the start."""
 
 
 class HopLatency(NamedTuple):
@@ -34,11 +38,15 @@ class HopLatency(NamedTuple):
     p99_s: float
 
 
-def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
+def read_hops(processes: Iterable[Process]) -> HopBuckets:
     """Ask all who copy and serve metrics; one that does not answer is left out."""
     kinds = (ProcessKind.DISTRIBUTOR, ProcessKind.REPLICA)
     asked = probe([process for process in processes if process.kind in kinds])
-    told = hop_buckets(*(vitals.exposition for vitals in asked))
+    return hop_buckets(*(vitals.exposition for vitals in asked))
+
+
+def hop_latencies(before: HopBuckets, after: HopBuckets) -> list[HopLatency]:
+    """What hopped between two readings; links of which nothing did are left out."""
     return [
         HopLatency(
             *link,
@@ -46,5 +54,15 @@ def hop_latencies(processes: Iterable[Process]) -> list[HopLatency]:
             p50_s=quantile(buckets, 0.5),
             p99_s=quantile(buckets, 0.99),
         )
-        for link, buckets in told.items()
+        for link, told in after.items()
+        if (buckets := _grown(dict(before.get(link, ())), told))[-1][1]
     ]
+
+
+def _grown(
+    before: dict[float, float], after: list[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """By how much buckets have grown; those of a process begun anew have grown from nothing."""
+    if after[-1][1] < before.get(after[-1][0], 0):
+        return after
+    return [(bound, count - before.get(bound, 0)) for bound, count in after]

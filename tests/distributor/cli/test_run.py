@@ -61,8 +61,11 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, what):
     assert what in line
 
 
-def test_a_control_socket_that_is_taken_is_all_that_is_said(make_pair):
+def test_a_control_socket_that_is_taken_is_all_that_is_said_and_nothing_is_copied(
+    make_pair, make_batch
+):
     pair = make_pair("control: {}")
+    pair.fill(1, make_batch([b"x"]))
     endpoint = control_endpoint(pair.topology, plan(pair.topology).distributors[0])
     with pair.running(), closing(ControlServer(endpoint, [])):
         words = ("--topology", str(pair.file), "--cluster", "c1", "--level", "1")
@@ -73,6 +76,7 @@ def test_a_control_socket_that_is_taken_is_all_that_is_said(make_pair):
             timeout=60,
             check=False,
         )
+        assert [holding.records for holding in survey(pair.topology)] == [1, 0]
     assert done.returncode == 2
     assert f"cannot open control socket at '{endpoint}'" in done.stderr
     assert "link is up" not in done.stderr

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from dafka.errors import QueryError
@@ -8,6 +10,9 @@ from dafka.records.batch import BatchBuilder, enclosed
 from distributor.demo import job
 from distributor.demo.job import ROW_HEADER, Published, ReadProof
 from distributor.errors import ProcessError
+from distributor.local.supervisor import Child
+from distributor.operations.probe import Vitals
+from topology.processes import Process, ProcessKind
 
 pytestmark = pytest.mark.net
 
@@ -16,6 +21,8 @@ ORDERS = Partition("orders", "AB" * 16)
 
 class FakeSupervisor:
     """Says who has died."""
+
+    children = ()
 
     def __init__(self, *died):
         self.died = list(died)
@@ -56,6 +63,52 @@ def test_a_process_that_dies_at_the_start_ends_the_wait(pair):
 def test_a_tower_that_dies_is_noticed_although_every_store_answers(pair):
     with pair.running(), pytest.raises(ProcessError, match="c1-tower-1 has ended"):
         job.wait_until_ready(pair.topology, FakeSupervisor(FakeChild()))
+
+
+class Asked:
+    """Answers for processes: each is ready when it is asked for the second time."""
+
+    def __init__(self, state="not ready"):
+        self.state = state
+        self.times = Counter()
+
+    def __call__(self, processes):
+        self.times.update(process.name for process in processes)
+        return [
+            Vitals(one, "ok" if self.times[one.name] > 1 else self.state, ("no link",))
+            for one in processes
+        ]
+
+
+def supervisor_of(*names):
+    supervisor = FakeSupervisor()
+    supervisor.children = [
+        Child(Process(name=name, kind=ProcessKind.TOWER, cluster="c1", command=(), metrics=None))
+        for name in names
+    ]
+    return supervisor
+
+
+def test_each_process_is_waited_for_until_it_is_ready():
+    shown, asked = [], Asked()
+    job.wait_until_all_ready(supervisor_of("a", "b"), shown.append, ask=asked)
+    assert shown == [0, 2]
+
+
+def test_who_cannot_be_asked_is_not_waited_for():
+    shown = []
+    job.wait_until_all_ready(supervisor_of("a"), shown.append, ask=Asked("unknown"))
+    assert shown == [1]
+
+
+def test_who_is_not_ready_in_time_is_named_with_its_reason():
+    with pytest.raises(ProcessError, match="a is not ready within 0 s: no link"):
+        job.wait_until_all_ready(supervisor_of("a"), lambda _: None, 0, ask=Asked())
+
+
+def test_who_ends_meanwhile_ends_the_wait_until_all_are_ready():
+    with pytest.raises(ProcessError, match="c1-tower-1 has ended with exit code 2"):
+        job.wait_until_all_ready(FakeSupervisor(FakeChild()), lambda _: None)
 
 
 def test_clusters_that_never_answer_end_the_wait(pair):
