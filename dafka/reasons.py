@@ -17,6 +17,7 @@ Reason = Literal[
     "message id",
     "sequence",
     "signature",
+    "slots",
     "topic",
     "topic count",
     "topic frame",

@@ -11,7 +11,6 @@ import typer
 
 from dafka.cli.command import by_default
 from dafka.cli.options import (
-    DEFAULT_QUERY,
     Access,
     Host,
     Json,
@@ -114,10 +113,10 @@ def _shortened(address: str) -> str:
 
 @groups.command()
 def show(
+    store: Stores,
     group: Annotated[
         str | None, typer.Argument(help="Show this group's position in every partition instead.")
     ] = None,
-    store: Stores = DEFAULT_QUERY,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
     access: Access = None,
@@ -143,7 +142,9 @@ def show(
             return
         rows = _positions(client, checked_group(group), {})
     if not rows:
-        raise MisuseError(f"group {group!r} has no position at {store}: see `dafka groups`")
+        raise MisuseError(
+            f"group {group!r} has no position at {client.endpoint}: see `dafka groups`"
+        )
     print_rows(rows, POSITIONS, f"group {group}", as_json=json_lines)
 
 
@@ -225,7 +226,7 @@ MEMBERS: Columns[MemberRow] = (
 @groups.command()
 def members(
     group: GroupName,
-    store: Stores = DEFAULT_QUERY,
+    store: Stores,
     json_lines: Json = False,
     timeout: Timeout = 5.0,
     access: Access = None,
@@ -244,7 +245,9 @@ def members(
             for partition in _ranges(client, wanted)
         )
     if not membership.members:
-        raise MisuseError(f"group {group!r} has no members at {store}: see `dafka groups`")
+        raise MisuseError(
+            f"group {group!r} has no members at {client.endpoint}: see `dafka groups`"
+        )
     pulses = {pulse.member: pulse for pulse in roster.pulses}
     rows = [
         MemberRow(
@@ -293,6 +296,7 @@ RESETS: Columns[ResetRow] = (
 def reset(
     group: GroupName,
     tower: Towers,
+    store: Stores,
     topic: Annotated[
         list[str] | None,
         typer.Option(help="Only this topic; repeatedly. Else all it has positions in."),
@@ -317,7 +321,6 @@ def reset(
     ] = None,
     like: Annotated[str | None, typer.Option(help="Where this other group is.")] = None,
     execute: Execute = False,
-    store: Stores = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
     json_lines: Json = False,
     timeout: Timeout = 5.0,
@@ -350,7 +353,8 @@ def reset(
         held = ways.positions_of(commits)
         topics = {checked_topic(name) for name in topic or ()} or {one.topic for one in held}
         if not topics:
-            raise MisuseError(f"group {group!r} has no position at {store}: name topics, --topic")
+            where = f"group {group!r} has no position at {client.endpoint}"
+            raise MisuseError(f"{where}: name topics, --topic")
         kept = _ranges(client, topics)
         places = ways.Places(kept, held, client.find)
         positions = {
@@ -365,11 +369,11 @@ def reset(
 def delete(
     group: GroupName,
     tower: Towers,
+    store: Stores,
     topic: Annotated[
         list[str] | None, typer.Option(help="Only positions in this topic; repeatedly.")
     ] = None,
     execute: Execute = False,
-    store: Stores = DEFAULT_QUERY,
     host: Host = "127.0.0.1",
     json_lines: Json = False,
     timeout: Timeout = 5.0,
@@ -390,7 +394,7 @@ def delete(
         forgotten = {one: None for one in held if not topic or one.topic in topic}
         if not forgotten:
             raise MisuseError(
-                f"group {group!r} has no such position at {store}: see `dafka groups`"
+                f"group {group!r} has no such position at {client.endpoint}: see `dafka groups`"
             )
         _commit(cluster, client, group, forgotten, commits, execute, json_lines)
 

@@ -144,9 +144,18 @@ Towers = Annotated[
         "repeatedly.",
     ),
 ]
-Stores = Annotated[
+OneStore = Annotated[
     str,
     typer.Option("--store", callback=first_endpoint, help="Query port of a store of the cluster."),
+]
+Stores = Annotated[
+    list[str],
+    typer.Option(
+        "--store",
+        default_factory=lambda: [DEFAULT_QUERY],
+        show_default=DEFAULT_QUERY,
+        help="Query port of a store of the cluster; where stores share slots, repeat it for all.",
+    ),
 ]
 AllStores = Annotated[
     list[str],

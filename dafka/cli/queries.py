@@ -14,6 +14,7 @@ from dafka.cli.options import (
     Access,
     Json,
     Key,
+    OneStore,
     Stores,
     bounded_seconds,
     entered,
@@ -75,7 +76,7 @@ HOLES: Columns[HoleRow] = (
 
 
 def holes(
-    store: Stores = DEFAULT_QUERY,
+    store: OneStore = DEFAULT_QUERY,
     skip: Annotated[
         str | None,
         typer.Option(
@@ -94,7 +95,7 @@ def holes(
 
     Example: dafka holes --store tcp://127.0.0.1:5558 --skip orders
     """
-    with client_of(store, timeout, access, key) as client:
+    with client_of([store], timeout, access, key) as client:
         rows = [
             HoleRow(*partition, hole.start, hole.stop, len(hole))
             for partition, hole in sorted(client.holes().items())
@@ -124,7 +125,7 @@ RECORDS: Columns[Record] = (
 
 def peek(
     topic: Annotated[str, typer.Argument(help="The topic to read.")],
-    store: Stores = DEFAULT_QUERY,
+    store: Stores,
     address: Annotated[
         str | None, typer.Option(help="Only this partition (or the only one it begins).")
     ] = None,
@@ -151,7 +152,9 @@ def peek(
             if address is None or partition.address.startswith(address)
         }
         if not chosen:
-            raise MisuseError(f"no partition of topic {topic!r} at {store}: see `dafka topics`")
+            raise MisuseError(
+                f"no partition of topic {topic!r} at {client.endpoint}: see `dafka topics`"
+            )
         records = [
             record
             for partition, first in chosen.items()
@@ -166,16 +169,16 @@ def peek(
 
 @contextmanager
 def client_of(
-    store: str, timeout: float, access: Path | None, key: Path | None
+    stores: list[str], timeout: float, access: Path | None, key: Path | None
 ) -> Iterator[StoreClient]:
-    """Open a store's query port as the options say.
+    """Open the first store's query port as the options say; others are asked for other slots.
 
     Raises:
-        MisuseError: The endpoint or the key cannot be used.
+        MisuseError: An endpoint or the key cannot be used.
     """
-    cluster = entered(stores=store, access=access, key=key)
-    with stores_of(cluster, timeout) as stores:
-        yield stores.store()
+    cluster = entered(stores=stores, access=access, key=key)
+    with stores_of(cluster, timeout) as clients:
+        yield clients.store()
 
 
 def stores_of(cluster: Cluster, timeout: float) -> ClusterClient:

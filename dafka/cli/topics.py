@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dafka.cli.command import by_default
-from dafka.cli.options import DEFAULT_QUERY, Access, AllStores, Json, Key, Stores, entered
+from dafka.cli.options import Access, AllStores, Json, Key, Stores, entered
 from dafka.cli.queries import ANSWER_S, Timeout, client_of, stores_of
 from dafka.errors import MisuseError
 from dafka.limits import READ_BYTES_MAX
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch, Partition
     from dafka.query.client import StoreClient
+    from dafka.query.sharing_store import SharingStore
 
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 
@@ -68,7 +69,7 @@ TOPICS: Columns[TopicRow] = (
 
 @topics.command("list")
 def list_topics(
-    store: Stores = DEFAULT_QUERY,
+    store: Stores,
     json_lines: Json = False,
     timeout: Timeout = ANSWER_S,
     access: Access = None,
@@ -87,7 +88,7 @@ def list_topics(
         TopicRow(topic, len(ours), sum(len(span) for span, _ in ours), _all_bytes(ours))
         for topic, ours in sorted(kept.items())
     ]
-    print_rows(rows, TOPICS, f"topics of {store}", as_json=json_lines)
+    print_rows(rows, TOPICS, f"topics of {client.endpoint}", as_json=json_lines)
 
 
 def _all_bytes(kept: Iterable[tuple[range, int | None]]) -> int | None:
@@ -143,7 +144,7 @@ def _day_and_hour(time_ms: int | None) -> str | None:
 @topics.command()
 def describe(
     topic: TopicName,
-    store: Stores = DEFAULT_QUERY,
+    store: Stores,
     json_lines: Json = False,
     timeout: Timeout = ANSWER_S,
     access: Access = None,
@@ -158,7 +159,9 @@ def describe(
     with client_of(store, timeout, access, key) as client:
         sized = client.sized_ranges(checked_topic(topic))
         if not sized:
-            raise MisuseError(f"no partition of topic {topic!r} at {store}: see `dafka topics`")
+            raise MisuseError(
+                f"no partition of topic {topic!r} at {client.endpoint}: see `dafka topics`"
+            )
         kept = {partition: span for partition, (span, _) in sized.items()}
         oldest = _times(client, {one: span.start for one, span in kept.items() if span})
         newest = _times(client, {one: span.stop - 1 for one, span in kept.items() if span})
@@ -173,7 +176,7 @@ def describe(
     size = _all_bytes(sized.values())
     if size is not None:
         total.append(shown_bytes(size))
-    title = f"{topic}: {counted(len(rows), 'partition')}, {', '.join(total)} at {store}"
+    title = f"{topic}: {counted(len(rows), 'partition')}, {', '.join(total)} at {client.endpoint}"
     print_rows(rows, PARTITIONS, title, as_json=json_lines)
 
 
@@ -246,8 +249,8 @@ def delete(
         say("nothing is dropped yet: give --yes to do it")
 
 
-def _held(client: StoreClient, topic: str) -> DroppedRow:
-    kept = [span for span in client.ranges(topic).values() if span]
+def _held(client: SharingStore, topic: str) -> DroppedRow:
+    kept = [span for span in client.own_ranges(topic).values() if span]
     return DroppedRow(client.endpoint, len(kept), sum(map(len, kept)))
 
 
@@ -276,11 +279,11 @@ SETTINGS: Columns[SettingRow] = (column("setting"), column("value"), column("sai
 @topics.command()
 def config(
     topic: TopicName,
+    store: Stores,
     topology_file: Annotated[
         Path | None,
         typer.Option("--topology", help="The topology file, to show its settings, too."),
     ] = None,
-    store: Stores = DEFAULT_QUERY,
     json_lines: Json = False,
     timeout: Timeout = ANSWER_S,
     access: Access = None,
@@ -303,7 +306,7 @@ def config(
         set_ |= {"id": str(state.topic.id), **state.topic.configs}
         rows += [SettingRow(what, value, "catalog") for what, value in set_.items()]
     elif not there:
-        raise MisuseError(f"no topic {topic!r} at {store}: see `dafka topics`")
+        raise MisuseError(f"no topic {topic!r} at {client.endpoint}: see `dafka topics`")
     rows += said
     if rows or json_lines:
         print_rows(rows, SETTINGS, topic, as_json=json_lines)

@@ -280,14 +280,24 @@ class StoreMachine:
                 return self._fetch(message, now_ms)
             case messages.GetHeads():
                 return self._direct_heads(message.requester, (message.topic,))
-            case messages.ConsumerHello():
-                if message.store != self._address:
-                    return [Dropped("not for this store")]
-                if message.foreign:
-                    self._reminders.greeted(message, self._durable, now_ms)
-                return self._direct_heads(message.consumer, message.topics)
+            case messages.ConsumerHello() | messages.StoreHello():
+                return self._hello(message, now_ms)
             case _:
                 return [Dropped("not for a store")]
+
+    def _hello(
+        self, message: messages.ConsumerHello | messages.StoreHello, now_ms: int
+    ) -> list[Effect]:
+        if isinstance(message, messages.StoreHello):
+            if not self._inflow.heard_from(message.store, now_ms):
+                return [Dropped("too many stores")]
+            self._inflow.keeps(message.store, message.slots)
+            return []
+        if message.store != self._address:
+            return [Dropped("not for this store")]
+        if message.foreign:
+            self._reminders.greeted(message, self._durable, now_ms)
+        return self._direct_heads(message.consumer, message.topics)
 
     def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
@@ -523,7 +533,11 @@ class StoreMachine:
         return effects
 
     def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
-        return [self._direct_head(requester, partition) for partition in self._durable.of(topics)]
+        named: Iterable[Partition] = self._durable.of(topics)
+        slots = self._inflow.slots_of(requester)
+        if slots != ALL_SLOTS:
+            named = (one for one in named if slots.keeps(*one))  # a store that takes nothing else
+        return [self._direct_head(requester, partition) for partition in named]
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
         topic, address = partition
@@ -538,7 +552,7 @@ class StoreMachine:
             self._listened |= event.key.startswith(messages.channel(self._address, ""))
         if event.id is not MessageId.STORE_HELLO or not event.key:
             return []
-        return [Publish(messages.StoreHello(event.key, self._address))]
+        return [Publish(messages.StoreHello(event.key, self._address, self._slots))]
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -566,6 +580,7 @@ class StoreMachine:
             MessageId.DIRECT_HEAD,
             MessageId.LOG_START,
             MessageId.CONSUMER_HELLO,
+            MessageId.STORE_HELLO,
         )
         effects: list[Effect] = [Listen(message_id, "") for message_id in everything]
         effects += [Listen(message_id, self._address) for message_id in own]

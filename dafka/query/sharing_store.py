@@ -82,6 +82,12 @@ class SharingStore(StoreClient):
             self._shares = self._shares or bool(self.part)
         return self._kept
 
+    def own_ranges(self, topic: str | None = None) -> dict[Partition, range]:
+        """Return what `ranges` does, as far as this store keeps it."""
+        keeper = SlotKeeper(self.kept, self)  # before: of slots that are known it tells
+        told = super().ranges(topic)
+        return {one: kept for one, kept in told.items() if keeper.keeps(one)}
+
     def topics(self) -> list[str]:
         """See `StoreClient`."""
         return sorted({topic for _, found in self._parts(StoreClient.topics) for topic in found})

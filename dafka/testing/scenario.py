@@ -26,7 +26,7 @@ from dafka.testing.lmdb_store import LmdbStore
 from dafka.testing.nodes import SimConsumer, SimProducer, SimStore, read_stores
 from dafka.testing.seeds import run_seeds
 from dafka.testing.strangers import SimBareTwin, SimLiar
-from dafka.testing.timing import SHARED_STARVED_MS, STARVED_MS, dropped_young, starved
+from dafka.testing.timing import dropped_young, starved
 from dafka.testing.world import Faults, SimMesh, World
 
 TOPICS = ("flights", "flights-late")
@@ -440,8 +440,7 @@ def _outcome(
     anomalies += vacuous(world.history)
     if not traits.forgetting:
         anomalies += dropped_young(world.history, {AGED: traits.age_ms}, cluster.late_ms)
-    patience_ms = SHARED_STARVED_MS if traits.sharing else STARVED_MS
-    anomalies += starved(world.history, cluster.world.healed_ms, patience_ms)
+    anomalies += starved(world.history, cluster.world.healed_ms)
     anomalies += cluster.untold()
     hesitating = seed % HESITATING_EVERY == 1 and not traits.eager and not traits.sharing
     if hesitating and not anomalies:

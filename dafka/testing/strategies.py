@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.groups.commit import Commit, CommitKey
 from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX, TOPIC_BYTES_MAX
-from dafka.model import Batch, Partition
+from dafka.model import SLOTS, Batch, Partition, Slots
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope
@@ -28,6 +28,7 @@ batch_sequences = st.integers(0, SEQUENCE_MAX - BATCH_RECORDS_MAX)
 topic_lists = st.lists(topics, max_size=5).map(tuple)
 counts = st.integers(1, BATCH_RECORDS_MAX)
 contents = st.binary(max_size=200)
+slots = st.builds(Slots, st.integers(0, (1 << SLOTS) - 1))
 envelopes = st.builds(
     Envelope,
     origin=st.integers(0, 2**16 - 1),
@@ -75,7 +76,7 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     st.builds(
         messages.ConsumerHello, addresses, addresses, st.lists(topics, max_size=5).map(tuple)
     ),
-    st.builds(messages.StoreHello, addresses, addresses),
+    st.builds(messages.StoreHello, addresses, addresses, slots),
     st.builds(messages.LogStart, addresses, topics, addresses, sequences, addresses),
 )
 

@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 STARVED_MS = 20_000
 """Nobody waits longer for what stores have, while others are served and nothing goes wrong."""
 
-SHARED_STARVED_MS = 30_000
-"""The same where stores share slots: who is to go on behind what retention took does not know which
-of them would never have it, and waits for all (ADR 55)."""
-
 
 def dropped_young(
     history: History, ages_ms: Mapping[str, int], late: Mapping[str, int]
@@ -56,8 +52,7 @@ def dropped_young(
 class _Served:
     """When things were stored and dropped, and when each consumer got them."""
 
-    def __init__(self, history: History, healed_ms: int, patience_ms: int) -> None:
-        self._patience_ms = patience_ms
+    def __init__(self, history: History, healed_ms: int) -> None:
         sends = {event.op: event for event in history if isinstance(event, Sent)}
         self.stored: dict[tuple[Partition, int], int] = {}
         self.starts: dict[Partition, int] = {}
@@ -83,7 +78,7 @@ class _Served:
     def owed(self, begun: Began) -> dict[tuple[Partition, int], int]:
         """What a consumer is to get, and by when."""
         return {
-            (partition, sequence): max(stored_ms, begun.at_ms) + self._patience_ms
+            (partition, sequence): max(stored_ms, begun.at_ms) + STARVED_MS
             for (partition, sequence), stored_ms in self.stored.items()
             if partition.topic in begun.topics
             and begun.earliest
@@ -91,15 +86,14 @@ class _Served:
         }
 
 
-def starved(history: History, healed_ms: int, patience_ms: int = STARVED_MS) -> list[Anomaly]:
+def starved(history: History, healed_ms: int) -> list[Anomaly]:
     """Return what consumers waited for too long while they got what was stored later.
 
     Args:
         history: The run; what stores have dropped in it nobody has to wait for.
         healed_ms: Since when nothing goes wrong.
-        patience_ms: How long they may wait.
     """
-    served = _Served(history, healed_ms, patience_ms)
+    served = _Served(history, healed_ms)
     found = []
     for process, begun in served.began.items():
         got = served.got[process]

@@ -19,7 +19,7 @@ from dafka.limits import (
     KEY_BYTES_MAX,
     TOPIC_BYTES_MAX,
 )
-from dafka.model import slot_key, slot_of
+from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_key, slot_of
 from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.primitives import Reader, longstr, number_4, number_8, octets_of, string
@@ -86,9 +86,18 @@ def _control_parts(
             fields = string(message.consumer) + number_4(len(message.topics)) + topics
             return message.store, fields, None
         case messages.StoreHello():
-            return message.consumer, string(message.store), None
+            return message.consumer, string(message.store) + _slots(message.slots), None
         case _:
             assert_never(message)
+
+
+def _slots(slots: Slots) -> bytes:
+    if slots == ALL_SLOTS:
+        return b""
+    ranges = slots.ranges()
+    return number_4(len(ranges)) + b"".join(
+        number_4(one.start) + number_4(one.stop - 1) for one in ranges
+    )
 
 
 def _head(head: messages.Head) -> bytes:
@@ -201,7 +210,7 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
         case MessageId.GET_HEADS:
             return messages.GetHeads(key, _read_address(reader))
         case MessageId.STORE_HELLO:
-            return messages.StoreHello(named(key), _read_address(reader))
+            return messages.StoreHello(named(key), _read_address(reader), _read_slots(reader))
         case MessageId.CONSUMER_HELLO:
             return messages.ConsumerHello(named(key), _read_address(reader), _read_topics(reader))
         case _:
@@ -265,6 +274,19 @@ def read_position(reader: Reader) -> tuple[str, int]:
     if sequence > SEQUENCE_MAX:
         raise WireError("sequence")
     return topic, sequence
+
+
+def _read_slots(reader: Reader) -> Slots:
+    """The inverse of `_slots`."""
+    if not reader.remaining:
+        return ALL_SLOTS
+    count = reader.number_4()
+    if count > SLOTS // 2:
+        raise WireError("slots")
+    ranges = [range(reader.number_4(), reader.number_4() + 1) for _ in range(count)]
+    if not all(one and one.stop <= SLOTS for one in ranges):
+        raise WireError("slots")
+    return Slots.of(ranges)
 
 
 def _read_topics(reader: Reader) -> tuple[str, ...]:

@@ -247,6 +247,12 @@ CAUSES = {
     "message id": sends(b"M", HEAD[1]),
     "sequence": sends_head(PLACE + number_8(2**63 - 1)),
     "signature": sends(HEAD[0], b"\0\0" + HEAD[1][2:]),
+    "slots": (
+        "store",
+        lambda stranger, _: stranger.sends(
+            b"L" + stranger.store.encode(), b"\xaa\xa5L\1" + string("S1") + number_4(2_049)
+        ),
+    ),
     "topic": sends_head(string("AA") + string("x" * 250) + number_8(0)),
     "topic count": (
         "store",
@@ -283,7 +289,7 @@ CAUSES = {
     "not for a mirror": gives("mirror", lambda: MirrorMachine(MirrorSettings()), LATE),
     "not for a producer": gives("producer", producer, FLAT),
     "not for a store": gives(
-        "store", lambda: StoreMachine("ME", {}), messages.StoreHello("ME", "S1")
+        "store", lambda: StoreMachine("ME", {}), messages.Ack("flights", "AA", "S1", 0)
     ),
     "not for this store": says(
         lambda stranger: [messages.ConsumerHello(f"{stranger.store}X", "YOU", ())]

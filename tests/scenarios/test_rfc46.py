@@ -71,8 +71,8 @@ def published(effects):
     [
         (producer, {b"KPP", b"FPP", b"G"}),
         (consumer, {b"DCC", b"ECC", b"LCC", b"Mflights", b"Hflights"}),
-        # DIRECT-HEAD is ours: stores repair each other.
-        (store, {b"M", b"H", b"DSS", b"F", b"G", b"WSS", b"ESS"}),
+        # DIRECT-HEAD and STORE-HELLO are ours: stores repair each other, and say what they keep.
+        (store, {b"M", b"H", b"DSS", b"F", b"G", b"WSS", b"ESS", b"LSS"}),
     ],
 )
 def test_each_role_subscribes_to_the_octets_of_the_rfc(make, octets):

@@ -11,7 +11,7 @@ from dafka.node.consumer import Consumer
 from dafka.node.store import Store, StoreSettings
 from dafka.process.metrics import DROPPED
 from dafka.protocol.effects import Append, Dropped, Listen, Publish
-from dafka.protocol.events import Appended, Received, TurnEnded, Woke
+from dafka.protocol.events import Appended, PeerListened, Received, TurnEnded, Woke
 from dafka.protocol.store import StoreMachine
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
@@ -89,6 +89,27 @@ def test_of_others_it_takes_asks_and_says_nothing():
     assert told(store, *answers) == []
     assert store.heads == {}
     assert store.wakeup_ms() == due_ms
+
+
+def test_it_says_what_it_keeps_to_whoever_listens_for_that():
+    store, began = machine()
+    assert (MessageId.STORE_HELLO, "ME") in heard_by(began), "of other stores it wants to know it"
+    greeting = store.handle(PeerListened(MessageId.STORE_HELLO, "CC"), 0)
+    assert greeting == [Publish(messages.StoreHello("CC", "ME", LOW))]
+
+
+def test_another_store_is_told_the_heads_that_it_may_have_a_use_for():
+    store, _ = machine()
+    slots = slot_of(KEPT), slot_of(address_in("CD" * 16, 0, 2))
+    kept, other = (Partition("flights", one) for one in (KEPT, address_in("CD" * 16, 0, 2)))
+    own = Partition("__consumer_offsets", OTHERS)
+    told(store, *(live(make_batch([b"1"], 0, one)) for one in (kept, other, own)))
+    asks = Received(messages.GetHeads("", "S2"))
+    assert len(store.handle(asks, 0)) == 3, "who has said nothing is told of all"
+    greeting = messages.StoreHello("ME", "S2", Slots.of([range(slots[0], slots[0] + 1)]))
+    assert told(store, greeting) == []
+    heads = [effect.message for effect in store.handle(asks, 0)]
+    assert {Partition(head.topic, head.address) for head in heads} == {kept, own}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from dafka.limits import (
     REORDER_BYTES_MAX,
     STORES_MAX,
 )
-from dafka.model import Batch, Partition, replace
+from dafka.model import Batch, Partition, Slots, replace, slot_of
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import PROBE_RECORDS, SETTLING_MS, Inflow, arrived
 from dafka.protocol.stores import STORE_SILENCE_MS
@@ -252,6 +252,16 @@ def test_what_every_known_store_lacks_is_skipped(inflow, batch):
     (fetch,) = fetched(inflow, now_ms)
     assert (fetch.sequence, fetch.store) == (40, None)
     assert inflow.expected(P) == 40
+
+
+def test_a_store_that_does_not_keep_the_slot_does_not_hold_a_skip_up(inflow):
+    slot = slot_of(P.address)
+    now_ms = late(inflow)
+    for store, kept in (("S1", True), ("S2", False), ("S3", True)):
+        inflow.heard_from(store, now_ms)
+        inflow.keeps(store, Slots.of([range(slot, slot + 1)] if kept else [range(slot)]))
+    assert inflow.log_start(P, "S1", 50, now_ms) is None, "S3 may have it"
+    assert inflow.log_start(P, "S3", 40, now_ms) == 40
 
 
 def test_a_store_that_has_not_come_so_far_does_not_hold_a_skip_up(inflow):

@@ -133,6 +133,7 @@ def test_it_subscribes_as_the_rfc_says():
         (MessageId.DIRECT_HEAD, "ME"),
         (MessageId.LOG_START, "ME"),
         (MessageId.CONSUMER_HELLO, "ME"),
+        (MessageId.STORE_HELLO, "ME"),
     }
 
 
@@ -475,7 +476,7 @@ def test_a_direct_head_says_what_there_is(batch):
 
 
 def test_messages_for_others_are_dropped():
-    effects = Bench().hear(messages.StoreHello("ME", "S2"))
+    effects = Bench().hear(messages.Ack("flights", "AA", "S2", 0))
     assert reasons(effects) == ["not for a store"]
 
 

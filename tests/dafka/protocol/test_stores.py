@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX, FETCHED_BYTES_MAX, STORES_MAX
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots, slot_of
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import Inflow
 from dafka.protocol.stores import (
@@ -28,6 +28,30 @@ def test_a_store_is_alive_until_it_has_been_silent_for_long():
     assert [*stores.alive(STORE_SILENCE_MS)] == ["S2"]
     assert stores.heard_from("S1", STORE_SILENCE_MS)
     assert [*stores.alive(STORE_SILENCE_MS)] == ["S1", "S2"]
+
+
+def test_of_a_partition_those_may_have_something_that_keep_its_slot():
+    kept, own = Partition("orders", "AA"), Partition("__consumer_offsets", "AA")
+    slot = slot_of(kept.address)
+    stores = KnownStores()
+    for store in ("all", "before", "at", "behind"):
+        stores.heard_from(store, 0)
+    stores.keeps("before", Slots.of([range(slot)]))
+    stores.keeps("at", Slots.of([range(slot, slot + 1)]))
+    stores.keeps("behind", Slots.of([range(slot + 1, SLOTS)]))
+    assert [*stores.keepers(kept, 0)] == ["all", "at"]
+    assert [*stores.keepers(own, 0)] == ["all", "before", "at", "behind"]
+    stores.keeps("behind", ALL_SLOTS)
+    assert [*stores.keepers(kept, 0)] == ["all", "at", "behind"]
+    assert [*stores.keepers(kept, STORE_SILENCE_MS)] == []
+
+
+def test_what_those_keep_is_forgotten_with_them():
+    stores = KnownStores(1)
+    stores.heard_from("S1", 0)
+    stores.keeps("S1", Slots.of([range(9)]))
+    assert stores.heard_from("S2", STORE_SILENCE_MS)
+    assert stores.slots_of("S1") == ALL_SLOTS
 
 
 def test_whoever_is_there_is_heard_of_in_time():

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
+from dafka.model import Slots
 from dafka.testing.strategies import addresses, wire_messages
 from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId
@@ -81,6 +82,10 @@ VECTORS = [
     ),
     (messages.ConsumerHello("ST", "CC", ()), ["57 5354", "AAA5 57 01 02 4343 00000000"]),
     (messages.StoreHello("CC", "ST"), ["4C 4343", "AAA5 4C 01 02 5354"]),
+    (
+        messages.StoreHello("CC", "ST", Slots.of([range(9), range(4_095, 4_096)])),
+        ["4C 4343", "AAA5 4C 01 02 5354 00000002 00000000 00000008 00000FFF 00000FFF"],
+    ),
     (
         messages.Fetch("he", "AB", "CC", 9, 5, "ST"),
         ["46 4142", "AAA5 46 01 02 4343 02 6865 0000000000000009 00000005 02 5354"],
@@ -230,6 +235,10 @@ def refusals():
     yield "count", ["42 6865", "AAA5 42 01 02 4142 02 6865 0000000000000000 00000000", "78"]
     yield "count", ["42 6865", "AAA5 42 01 02 4142 02 6865 0000000000000000 000186A1", "78"]
     yield "content size", [*record[:2], "00" * ((16 << 20) + 1)]
+    yield "slots", ["4C 4343", "AAA5 4C 01 02 5354 00000801" + "00000000" * 4_098]
+    yield "slots", ["4C 4343", "AAA5 4C 01 02 5354 00000001 00000009 00000008"]
+    yield "slots", ["4C 4343", "AAA5 4C 01 02 5354 00000001 00000000 00001000"]
+    yield "truncated", ["4C 4343", "AAA5 4C 01 02 5354 00000001 00000000"]
     yield "topic count", ["57 5354", "AAA5 57 01 02 4343 FFFFFFFF"]
     yield "topic count", ["57 5354", "AAA5 57 01 02 4343 00002711" + "00000000" * 10_001]
     yield "topic count", ["57 5354", "AAA5 57 01 02 4343 00000002 00000000"]
