@@ -26,6 +26,7 @@ from dafka.model import Batch, Partition
 from dafka.process.logs import OURS
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.session import ensure_java, open_session
+from distributor.testing.standalone import FRUGAL
 
 SEEDS_PER_TEST = 10
 """Seeds of the simulator in one test, so that workers share them evenly."""
@@ -49,6 +50,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # As the product has it (distributor/control): whatever imports gRPC first.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+# Each driver of Spark's, however it is started.
+os.environ["SPARK_SUBMIT_OPTS"] = FRUGAL
+os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Commands of tests mean no cluster of whoever runs them.
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="dafka-no-contexts-")
@@ -182,7 +187,6 @@ def spark(tmp_path_factory):
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",

@@ -17,7 +17,7 @@ from dafka.process import metrics
 from dafka.query.client import StoreClient
 from dafka.records.header import checked_fields
 from dafka.spark.session import ensure_java
-from distributor.testing.standalone import Standalone
+from distributor.testing.standalone import FRUGAL, Standalone
 from tests.dafka.spark.conftest import SparkCluster
 from tests.support.spark_sink_job import text_of
 
@@ -109,9 +109,12 @@ def has_begun(cluster):
 
 def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, free_ports, tmp_path):
     """Spark runs a second attempt of the task that rests half way, beside the first."""
-    path = {"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path)}
+    executors = {
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
+        "spark.executor.extraJavaOptions": FRUGAL,
+    }
     with Standalone(tmp_path, free_ports(1), cores=2) as standalone:
-        assert end(start(standalone.master, conf=SPECULATION | path, slow_s=60.0)) == ""
+        assert end(start(standalone.master, conf=SPECULATION | executors, slow_s=60.0)) == ""
     assert staged_rows(cluster) > ROWS, "both had written"
     assert cluster.values() == numbers()
 
