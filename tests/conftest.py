@@ -26,6 +26,7 @@ from dafka.model import Batch, Partition
 from dafka.process.logs import OURS
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.session import ensure_java, open_session
+from distributor.testing import spark_daemon
 from distributor.testing.standalone import FRUGAL
 
 SEEDS_PER_TEST = 10
@@ -208,6 +209,7 @@ def spark(tmp_path_factory):
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
+        "spark.python.daemon.module": spark_daemon.__name__,
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",

@@ -17,6 +17,7 @@ from dafka.process import metrics
 from dafka.query.client import StoreClient
 from dafka.records.header import checked_fields
 from dafka.spark.session import ensure_java
+from distributor.testing import spark_daemon
 from distributor.testing.standalone import FRUGAL, Standalone
 from tests.dafka.spark.conftest import SparkCluster
 from tests.support.spark_sink_job import text_of
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 ROWS = 40_000
 JOB_S_MAX = 400.0
+
+WORKERS = {"spark.python.daemon.module": spark_daemon.__name__}
 
 SPECULATION = {
     "spark.speculation": "true",
@@ -59,7 +62,7 @@ def start(cluster):
 
         def start(master="local[4,4]", *, conf=(), options=(), **given):
             job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "keys": 0} | given
-            job |= {"master": master, "conf": dict(conf)}
+            job |= {"master": master, "conf": WORKERS | dict(conf)}
             job["options"] = {**cluster.options, "topic": "t", **dict(options)}
             driver = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.spark_sink_job", json.dumps(job)],
