@@ -39,6 +39,10 @@ $(VENV)/suites: $(LOCK) | $(VENV)/installed-dev
 	  --no-deps --no-binary kafka-python --dest $@ kafka-python
 	touch $@
 
+$(VENV)/spark.jsa: $(VENV)/installed-dev
+	# A Java that maps Spark's classes starts for half of the CPU. Without Java tests of Spark skip.
+	-$(BIN)/python -m tests.support.spark_classes
+
 install: $(VENV)/installed  ## Make .venv with the three commands: dafka, topology, distributor
 
 tools:  ## What tests of page, deployment and Kafka clients use beside PyPI's packages, from Debian; as root
@@ -74,7 +78,7 @@ imports: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 
 # Three at once for two cores: tests of processes mostly wait.
-unit: $(VENV)/installed-dev $(VENV)/installed-data $(VENV)/suites
+unit: $(VENV)/installed-dev $(VENV)/installed-data $(VENV)/spark.jsa $(VENV)/suites
 	$(BIN)/python -m pytest -n 3 --seeds $(SEEDS)
 
 sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long as you like
@@ -84,7 +88,7 @@ sim: $(VENV)/installed-dev  ## SEEDS=2000 make sim: only the simulator, as long 
 chaos: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make chaos: random trees of real processes, broken at random
 	$(BIN)/python -m distributor.testing.chaos --seed $(SEED) --rounds $(ROUNDS)
 
-spark-faults: $(VENV)/installed-dev  ## ROUNDS=50 SEED=0 make spark-faults: a cluster of Spark, broken at random
+spark-faults: $(VENV)/spark.jsa  ## ROUNDS=50 SEED=0 make spark-faults: a cluster of Spark, broken at random
 	$(BIN)/python -m distributor.testing.spark_faults --seed $(SEED) --rounds $(ROUNDS)
 
 busy: $(VENV)/installed-dev  ## MINUTES=60 make busy: does a link leave its target as the machine is busy? LOOPS, RATE

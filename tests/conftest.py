@@ -26,6 +26,8 @@ from dafka.model import Batch, Partition
 from dafka.process.logs import OURS
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.spark.session import ensure_java, open_session
+from distributor.testing import spark_daemon
+from distributor.testing.standalone import FRUGAL
 
 SEEDS_PER_TEST = 10
 """Seeds of the simulator in one test, so that workers share them evenly."""
@@ -49,6 +51,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # As the product has it (distributor/control): whatever imports gRPC first.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
+# Each driver of Spark's, however it is started.
+os.environ["SPARK_SUBMIT_OPTS"] = FRUGAL
+os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Commands of tests mean no cluster of whoever runs them.
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="dafka-no-contexts-")
@@ -129,11 +135,25 @@ TREES = frozenset(
 """Tests of `processes` that start whole clusters of processes, up to thirty of them."""
 
 
+SPARK_PROGRAMS = frozenset(
+    [
+        "tests/distributor/cli/test_spark.py",
+        "tests/distributor/testing/test_spark_faults.py",
+        "tests/processes/test_spark_cluster.py",
+        "tests/scenarios/test_spark_sink.py",
+    ]
+)
+"""Tests that start sessions and clusters of Spark of their own, and share none."""
+
+LONG = ("trees", "spark programs", "spark")
+"""Pieces of some minutes, in the order in which they begin."""
+
+
 class _OneWorkerForDearThings(LoadScopeScheduling):
-    """Deals tests one by one, but those of Spark together, those of a page in a browser, those of
-    the documentation, and those of many processes: a JVM, a browser and a site are dear, one of
-    each shall do for all, and two trees beside each other are slower than one after the other, and
-    late.
+    """Deals tests one by one, but those of one session of Spark together, those that start Spark,
+    those of a page in a browser, those of the documentation, and those of many processes: a JVM, a
+    browser and a site are dear, one of each shall do for all, and two trees beside each other are
+    slower than one after the other, and late.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
@@ -146,17 +166,24 @@ class _OneWorkerForDearThings(LoadScopeScheduling):
             return "site"
         if file.removeprefix("tests/processes/test_").removesuffix(".py") in TREES:
             return "trees"
+        if file in SPARK_PROGRAMS:
+            return "spark programs"
         return "spark" if "spark" in file or "audit" in file else nodeid
 
     def _assign_work_unit(self, node):
-        # The long pieces begin first. Other tests of processes mostly wait, those of the simulator
-        # compute, and they stand far from each other: every other worker begins at the end.
-        long = next((piece for piece in ("trees", "spark") if piece in self.workqueue), None)
-        if long is not None:
-            self.workqueue.move_to_end(long, last=False)
-        elif int(node.gateway.id.removeprefix("gw")) % 2:
-            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        self.workqueue.move_to_end(self._next_piece(node), last=False)
         super()._assign_work_unit(node)
+
+    def _next_piece(self, node):
+        # Two workers begin with the long pieces; with three of these at once all would be late.
+        # Other tests of processes mostly wait, those of the simulator compute, and they stand far
+        # from each other: every other worker begins at the end.
+        number = int(node.gateway.id.removeprefix("gw"))
+        long = [piece for piece in LONG if piece in self.workqueue]
+        if long and (number < 2 or len(long) == len(self.workqueue)):
+            return long[0]
+        pieces = reversed(self.workqueue) if number % 2 else iter(self.workqueue)
+        return next(piece for piece in pieces if piece not in LONG)
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -182,7 +209,7 @@ def spark(tmp_path_factory):
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.python.daemon.module": spark_daemon.__name__,
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.shuffle.partitions": "2",

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-HOLD_S = 45
+HOLD_S = 30
 """Up to which age what the other cluster lacks is kept; what it has is kept for 3 s."""
 
 STORE = "cluster-1-store-1"

@@ -78,7 +78,6 @@ def settings(archive):
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": FRUGAL,
         "spark.executor.extraJavaOptions": FRUGAL,
         "spark.sql.session.timeZone": "UTC",
     }

@@ -17,7 +17,8 @@ from dafka.process import metrics
 from dafka.query.client import StoreClient
 from dafka.records.header import checked_fields
 from dafka.spark.session import ensure_java
-from distributor.testing.standalone import Standalone
+from distributor.testing import spark_daemon
+from distributor.testing.standalone import FRUGAL, Standalone
 from tests.dafka.spark.conftest import SparkCluster
 from tests.support.spark_sink_job import text_of
 
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.net]
 
 ROWS = 40_000
 JOB_S_MAX = 400.0
+
+WORKERS = {"spark.python.daemon.module": spark_daemon.__name__}
 
 SPECULATION = {
     "spark.speculation": "true",
@@ -59,7 +62,7 @@ def start(cluster):
 
         def start(master="local[4,4]", *, conf=(), options=(), **given):
             job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "keys": 0} | given
-            job |= {"master": master, "conf": dict(conf)}
+            job |= {"master": master, "conf": WORKERS | dict(conf)}
             job["options"] = {**cluster.options, "topic": "t", **dict(options)}
             driver = subprocess.Popen(
                 [sys.executable, "-m", "tests.support.spark_sink_job", json.dumps(job)],
@@ -109,9 +112,12 @@ def has_begun(cluster):
 
 def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, free_ports, tmp_path):
     """Spark runs a second attempt of the task that rests half way, beside the first."""
-    path = {"spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path)}
+    executors = {
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
+        "spark.executor.extraJavaOptions": FRUGAL,
+    }
     with Standalone(tmp_path, free_ports(1), cores=2) as standalone:
-        assert end(start(standalone.master, conf=SPECULATION | path, slow_s=60.0)) == ""
+        assert end(start(standalone.master, conf=SPECULATION | executors, slow_s=60.0)) == ""
     assert staged_rows(cluster) > ROWS, "both had written"
     assert cluster.values() == numbers()
 

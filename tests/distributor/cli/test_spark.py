@@ -25,7 +25,7 @@ from dafka.records.batch import records_of
 from dafka.spark.session import ensure_java
 from distributor.cli.spark import _at_driver
 from distributor.errors import ProcessError
-from distributor.testing.standalone import Standalone, signal_all
+from distributor.testing.standalone import FRUGAL, Standalone, signal_all
 from distributor.verify.compare import verify
 from topology.model import HEARTBEATS
 
@@ -105,10 +105,7 @@ def command(pair, master, *settings, env=None, until_told=False):
     words += ["--engine", "spark", "--master", master]
     words += [] if until_told else ["--available-now"]
     settings = ("spark.driver.host=127.0.0.1", "spark.executor.memory=600m", *settings)
-    # Java's second compiler pays in minutes, not in a test.
-    settings += tuple(
-        f"spark.{side}.extraJavaOptions=-XX:TieredStopAtLevel=1" for side in ("driver", "executor")
-    )
+    settings += (f"spark.executor.extraJavaOptions={FRUGAL}",)
     for setting in settings:
         words += ["--conf", setting]
     with subprocess.Popen(
