@@ -34,8 +34,8 @@ of them, whatever the number of nodes."""
 
 
 TRIAL_MS = 3_000
-"""So long a key is tried at an endpoint while others are announced there, too; a handshake that
-does not end in 2 s is given up."""
+"""So long a key is tried at an endpoint while others are announced there, too: whoever is connected
+to gives up a handshake that does not end in 2 s."""
 
 RIVALS_MAX = 16
 """Keys kept of those announced for one endpoint; it takes as many owners to fill them."""
