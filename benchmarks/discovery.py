@@ -191,7 +191,7 @@ class _Nodes:
         ready = (self._of[descriptor] for descriptor, _ in self._ready.poll(REST_S))
         for mesh in {*due, *ready}:
             for socket in mesh.pollable:
-                while socket.get(zmq.EVENTS) & zmq.POLLIN:
+                while int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
                     for _ in mesh.receive(socket, now_ms()):
                         pass
         if len(self.meshes) > 1:
@@ -266,14 +266,17 @@ def _host(number: int) -> str:
 
 def simulated(nodes: int, stores: int) -> Table:
     """Count what presence does, of nodes that hear each other or are guests of some stores."""
+    before = _size()
     crowd = _Crowd(nodes, stores)
     crowd.run(SETTLED_MS)
+    size = _size() - before
     heard, cpu_s = dict(crowd.heard), dict(crowd.cpu_s)
     title = f"{nodes:,} nodes" + (f", guests of {stores}" if stores else "") + ", simulated"
     table = Table("figure", "until all are found", "a second afterwards", title=title)
     crowd.run(SETTLED_MS + STEADY_MS)
     begun = f"{crowd.connections:,}, the last at {crowd.connected_ms} ms"
     table.add_row("connections begun", begun, "")
+    table.add_row("memory of presence, all together", f"{size / MIB:,.0f} MiB", "")
     for kind, count in (("tower", 1), ("node", nodes), ("store", stores)):
         if not count:
             continue
