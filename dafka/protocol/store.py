@@ -538,7 +538,7 @@ class StoreMachine:
             self._listened |= event.key.startswith(messages.channel(self._address, ""))
         if event.id is not MessageId.STORE_HELLO or not event.key:
             return []
-        return [Publish(messages.StoreHello(event.key, self._address))]
+        return [Publish(messages.StoreHello(event.key, self._address, self._slots))]
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dafka.groups.commit import Commit, CommitKey
 from dafka.limits import ADDRESS_BYTES_MAX, BATCH_RECORDS_MAX, EXPANDED_BYTES_MAX, TOPIC_BYTES_MAX
-from dafka.model import Batch, Partition
+from dafka.model import SLOTS, Batch, Partition, Slots
 from dafka.records.batch import BatchBuilder, RawRecord, enclosed
 from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope
@@ -25,6 +25,7 @@ topics = _names(TOPIC_BYTES_MAX)
 partitions = st.builds(Partition, topics, addresses)
 sequences = st.integers(0, SEQUENCE_MAX)
 batch_sequences = st.integers(0, SEQUENCE_MAX - BATCH_RECORDS_MAX)
+slots = st.builds(Slots, st.integers(0, 2**SLOTS - 1))
 topic_lists = st.lists(topics, max_size=5).map(tuple)
 counts = st.integers(1, BATCH_RECORDS_MAX)
 contents = st.binary(max_size=200)
@@ -76,6 +77,7 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
         messages.ConsumerHello, addresses, addresses, st.lists(topics, max_size=5).map(tuple)
     ),
     st.builds(messages.StoreHello, addresses, addresses),
+    st.builds(messages.StoreHello, addresses, addresses, slots),
     st.builds(messages.LogStart, addresses, topics, addresses, sequences, addresses),
 )
 

@@ -19,7 +19,7 @@ from dafka.limits import (
     KEY_BYTES_MAX,
     TOPIC_BYTES_MAX,
 )
-from dafka.model import slot_key, slot_of
+from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_key, slot_of
 from dafka.wire import messages
 from dafka.wire.messages import Message, MessageId
 from dafka.wire.primitives import Reader, longstr, number_4, number_8, octets_of, string
@@ -35,6 +35,9 @@ _BATCHED = b"B"
 
 _STORED = b"S"
 """Behind the fields of a HEAD up to which enough stores have everything."""
+
+_SLOTS_BYTES = SLOTS // 8
+"""Behind the fields of a STORE-HELLO whose store does not keep all: a bit for each slot."""
 
 
 def parts(message: Message) -> tuple[str, bytes, bytes | None]:
@@ -86,7 +89,7 @@ def _control_parts(
             fields = string(message.consumer) + number_4(len(message.topics)) + topics
             return message.store, fields, None
         case messages.StoreHello():
-            return message.consumer, string(message.store), None
+            return message.consumer, string(message.store) + _slots(message.slots), None
         case _:
             assert_never(message)
 
@@ -107,6 +110,10 @@ def _ack(ack: messages.Ack) -> bytes:
 
 def _direct_head(head: messages.DirectHead) -> bytes:
     return _place(head) + trailer(head.store) + run_trailer(head.run)
+
+
+def _slots(slots: Slots) -> bytes:
+    return b"" if slots == ALL_SLOTS else slots.bits.to_bytes(_SLOTS_BYTES, "little")
 
 
 WRITERS: dict[MessageId, Callable[[Any], bytes]] = {
@@ -201,7 +208,7 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
         case MessageId.GET_HEADS:
             return messages.GetHeads(key, _read_address(reader))
         case MessageId.STORE_HELLO:
-            return messages.StoreHello(named(key), _read_address(reader))
+            return messages.StoreHello(named(key), _read_address(reader), _read_slots(reader))
         case MessageId.CONSUMER_HELLO:
             return messages.ConsumerHello(named(key), _read_address(reader), _read_topics(reader))
         case _:
@@ -230,6 +237,12 @@ def bundled(message_id: MessageId, key: str) -> Callable[[Reader], Message]:
 def read_trailer(reader: Reader) -> str | None:
     """The inverse of `trailer`."""
     return _read_address(reader) if reader.remaining else None
+
+
+def _read_slots(reader: Reader) -> Slots:
+    if not reader.remaining:
+        return ALL_SLOTS
+    return Slots(int.from_bytes(reader.octets(_SLOTS_BYTES), "little"))
 
 
 def _read_mark(reader: Reader, mark: bytes) -> bool:

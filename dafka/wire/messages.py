@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar
 
-from dafka.model import Value
+from dafka.model import ALL_SLOTS, Slots, Value
 
 
 class MessageId(Enum):
@@ -210,11 +210,15 @@ class ConsumerHello(Value, frozen=True):
 
 
 class StoreHello(Value, frozen=True):
-    """A store greets a consumer that has connected to it."""
+    """A store greets a consumer that has connected to it.
+
+    One that keeps some slots only says which (extension: trailing bytes, ignored by others).
+    """
 
     id: ClassVar[MessageId] = MessageId.STORE_HELLO
     consumer: str
     store: str
+    slots: Slots = ALL_SLOTS
 
 
 class LogStart(Value, frozen=True):

@@ -86,6 +86,10 @@ class Reader:
         self._position = end
         return octets
 
+    def octets(self, size: int) -> bytes:
+        """Read so many octets."""
+        return self._take(size)
+
     def number_1(self) -> int:
         """Read an octet."""
         return self._take(1)[0]

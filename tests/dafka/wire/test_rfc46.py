@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.errors import WireError
+from dafka.model import Slots
 from dafka.testing.strategies import addresses, wire_messages
 from dafka.wire import messages, rfc46
 from dafka.wire.messages import MessageId
@@ -81,6 +82,10 @@ VECTORS = [
     ),
     (messages.ConsumerHello("ST", "CC", ()), ["57 5354", "AAA5 57 01 02 4343 00000000"]),
     (messages.StoreHello("CC", "ST"), ["4C 4343", "AAA5 4C 01 02 5354"]),
+    (
+        messages.StoreHello("CC", "ST", Slots.of([range(8), range(4_090, 4_096)])),
+        ["4C 4343", "AAA5 4C 01 02 5354 FF" + "00" * 510 + "FC"],
+    ),
     (
         messages.Fetch("he", "AB", "CC", 9, 5, "ST"),
         ["46 4142", "AAA5 46 01 02 4343 02 6865 0000000000000009 00000005 02 5354"],
