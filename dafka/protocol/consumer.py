@@ -317,6 +317,7 @@ class ConsumerMachine:
             case messages.Ack():
                 return self._acknowledged(message, now_ms)
             case messages.StoreHello():
+                self._inflow.keeps(message.store, message.slots)
                 # Some store has just seen us; what it holds may be new.
                 self._inquiry.renew(now_ms)
                 topics = self.topics

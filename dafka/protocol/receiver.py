@@ -41,6 +41,7 @@ from dafka.records.batch import checked_count
 from dafka.wire import messages
 
 if TYPE_CHECKING:
+    from dafka.model import Slots
     from dafka.reasons import Reason
 
 
@@ -316,6 +317,10 @@ class Inflow:
         """A store is there, and waited for before anything is skipped; False if too many are."""
         return self._stores.heard_from(store, now_ms)
 
+    def keeps(self, store: str, slots: Slots) -> None:
+        """A store that was heard from says what it keeps: for the rest it is not waited for."""
+        self._stores.keeps(store, slots)
+
     def all_fresh(self, now_ms: int) -> bool:
         """Whether every store that ever was has been heard of just now; False if there was none."""
         return self._stores.all_fresh(now_ms)
@@ -352,7 +357,7 @@ class Inflow:
         # To skip is to lose, so every store is waited for; but one that is gone or never answers
         # must not stop the partition for ever.
         if (is_late or stream.barren < BARREN_WINDOWS_MAX) and any(
-            store not in window.without for store in self._stores.alive(now_ms)
+            store not in window.without for store in self._stores.keepers(partition, now_ms)
         ):
             return None
         # The least: somebody has the records from there on.

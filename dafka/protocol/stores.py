@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dafka.limits import STORES_MAX
+from dafka.model import ALL_SLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from dafka.model import Partition, Slots
 
 
 STORE_SILENCE_MS = 30_000
@@ -32,6 +35,8 @@ class KnownStores:
     def __init__(self, stores_max: int = STORES_MAX) -> None:
         self._stores_max = stores_max
         self._heard_ms: dict[str, int] = {}
+        self._slots: dict[str, Slots] = {}
+        """What those keep that have said that they do not keep all."""
         self._silent: set[str] = set()
         """Those that have not answered a FETCH, and not been heard of since."""
 
@@ -43,11 +48,17 @@ class KnownStores:
         if store not in self._heard_ms and len(self._heard_ms) >= self._stores_max:
             self._heard_ms = {one: self._heard_ms[one] for one in self.alive(now_ms)}
             self._silent &= self._heard_ms.keys()
+            self._slots = {one: self._slots[one] for one in self._heard_ms if one in self._slots}
             if len(self._heard_ms) >= self._stores_max:
                 return False
         self._heard_ms[store] = now_ms
         self._silent.discard(store)
         return True
+
+    def keeps(self, store: str, slots: Slots) -> None:
+        """A store that is known says what it keeps."""
+        assert store in self._heard_ms
+        self._slots[store] = slots
 
     def fell_silent(self, stores: Iterable[str]) -> None:
         """These have not answered: until one is heard of nothing is asked of it alone."""
@@ -68,6 +79,12 @@ class KnownStores:
         """Yield those that have not been silent for long."""
         for store, heard_ms in self._heard_ms.items():
             if now_ms < heard_ms + STORE_SILENCE_MS:
+                yield store
+
+    def keepers(self, partition: Partition, now_ms: int) -> Iterator[str]:
+        """Yield those of them that may have a partition."""
+        for store in self.alive(now_ms):
+            if self._slots.get(store, ALL_SLOTS).keeps(*partition):
                 yield store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dafka.limits import FETCH_ANSWER_BYTES_MAX, FETCHED_BYTES_MAX, STORES_MAX
-from dafka.model import Partition
+from dafka.model import Partition, Slots
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import Inflow
 from dafka.protocol.stores import (
@@ -85,6 +85,20 @@ def test_the_silent_make_room():
         stores.heard_from(f"S{number}", 0)
     assert stores.heard_from("later", STORE_SILENCE_MS)
     assert [*stores.alive(STORE_SILENCE_MS)] == ["later"]
+
+
+def test_what_stores_keep_is_forgotten_with_them():
+    stores = KnownStores()
+    for number in range(STORES_MAX):
+        stores.heard_from(f"S{number}", 0)
+    stores.keeps("S0", Slots(0))
+    assert "S0" not in [*stores.keepers(P, 0)]
+    assert len([*stores.keepers(P, 0)]) == STORES_MAX - 1
+    stores.heard_from("later", STORE_SILENCE_MS)
+    assert stores._slots == {}
+    system = Partition("_groups", "AA")
+    stores.keeps("later", Slots(0))
+    assert [*stores.keepers(system, STORE_SILENCE_MS)] == ["later"], "all keep it"
 
 
 P = Partition("flights", "AA")

@@ -104,7 +104,13 @@ def test_literal_bytes(message, frames):
     assert rfc46.decode(octets) == message
 
 
-WITH_TRAILER = (MessageId.ACK, MessageId.DIRECT_HEAD, MessageId.FETCH, MessageId.RECORD)
+WITH_TRAILER = (
+    MessageId.ACK,
+    MessageId.DIRECT_HEAD,
+    MessageId.FETCH,
+    MessageId.RECORD,
+    MessageId.STORE_HELLO,
+)
 
 
 def test_only_stored_records_have_a_key_of_two_names():
