@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks import bare_logs
 from benchmarks.baseline import raw_messages
-from benchmarks.chain import BARE, chain
+from benchmarks.chain import plain_files
 from benchmarks.compression import codecs, link
 from benchmarks.control import replay
 from benchmarks.coroutines import consume, produce
@@ -23,10 +23,12 @@ from benchmarks.growth import listening, opening, partitions
 from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
-from benchmarks.latency import latency
+from benchmarks.latency import latency, ways
+from benchmarks.loads import BARE, BARE_SHAPED, LOADS, RATES, Load
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
+from benchmarks.same_shape import Shape, same_shape
 from benchmarks.shares import catching_up, live
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
@@ -57,6 +59,15 @@ COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
 
 STORAGE_GOAL = 0.85
 
+BYTES = {100: "100 B", 1_000: "1 KB"}
+"""Sizes of which it is told what a byte costs."""
+
+BULK_OF, SHAPED, RAW = "send_many and batches, ", "bare, same shape, ", "bare, raw, "
+BYTE_GOALS = {"producer": 1.5, "store": 1.3, "consumer": 1.5}
+"""CPU, in times of bare."""
+
+IN_ONE, A_HOP = "latency in one cluster", "a hop adds"
+
 FEW, MANY = "10 partitions, one hop", "10,000 partitions, one hop"
 
 GOALS = [
@@ -78,8 +89,23 @@ GOALS = [
     ("send_many and batches, 100 B: CPU store", WRITER, None),
     ("one hop, 100 B: CPU distributor", RELAY, None),
     ("one hop, 1 KB: CPU distributor", RELAY_KB, None),
-    ("latency in one cluster, p50", f"{BARE}latency in one cluster, p50", None),
-    ("a hop adds, p50", f"{BARE}a hop adds, p50", None),
+    *(
+        (f"{IN_ONE}, {load}, p50", f"{bare}{IN_ONE}, {load}, p50", 1.5)
+        for load in LOADS
+        for bare in (BARE, BARE_SHAPED)
+    ),
+    *((f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0) for load in map(Load, RATES)),
+    *(
+        (f"{BULK_OF}{size}: CPU {what}", f"{bare}{size}: CPU {what}", goal)
+        for size in BYTES.values()
+        for what, goal in BYTE_GOALS.items()
+        for bare in (SHAPED, RAW)
+    ),
+    *(
+        (f"one hop, {size}: CPU distributor", f"{bare}{size}: CPU distributor", 1 / 0.75)
+        for size in BYTES.values()
+        for bare in (SHAPED, RAW)
+    ),
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
     (SHARED.format(4), SHARED.format(1), None),
@@ -138,13 +164,30 @@ def _compression(results: Results, records: int) -> None:
         link(results, codec, records // 2)
 
 
+def _bytes(results: Results, records: int) -> None:
+    """Ours, bare of the same shape, and bare, in turn."""
+    for size, called in BYTES.items():
+        count, a_message = records * 400 // size, 100_000 // size
+        pipeline(results, f"{BULK_OF}{called}", count, size, bulk=True)
+        same_shape(results, f"{SHAPED}{called}", Shape(count, size, raw=False))
+        same_shape(results, f"{RAW}{called}", Shape(count, size, raw=True))
+        hop(results, f"one hop, {called}", count, size)
+        for name, shaped in ((SHAPED, True), (RAW, False)):
+            hop_name = f"{name}{called}: CPU distributor"
+            relay(results, hop_name, count // a_message, a_message, size, shaped=shaped)
+
+
 def _control(results: Results, _records: int) -> None:
     replay(results, FLOWS)
 
 
 def _latency(results: Results, _records: int) -> None:
     latency(results)
-    chain(results)
+
+
+def _ways(results: Results, _records: int) -> None:
+    ways(results)
+    plain_files(results)
 
 
 def _positions(results: Results, _records: int) -> None:
@@ -188,8 +231,10 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "hop": _hops,
     "shares": _shares,
     "compression": _compression,
+    "bytes": _bytes,
     "control": _control,
     "latency": _latency,
+    "ways": _ways,
     "positions": _positions,
     "growth": _growth,
     "storage": _storage,
@@ -259,7 +304,7 @@ def ratios(results: Results) -> Table:
     for name, baseline, goal in GOALS:
         ratio = results.ratio(name, baseline)
         if ratio is not None:
-            table.add_row(name, baseline, f"{ratio:.2f}", f"{goal:g}" if goal else "")
+            table.add_row(name, baseline, f"{ratio:.2f}", f"{goal:.3g}" if goal else "")
     return table
 
 

@@ -36,11 +36,12 @@ def publish(pipe: Connection, count: int, content: bytes) -> None:
     socket.close(0)
 
 
-def subscriber(port: int) -> zmq.Socket[bytes]:
-    """A SUB for everything that is published at a port of this machine."""
+def subscriber(*ports: int) -> zmq.Socket[bytes]:
+    """A SUB for everything that is published at some ports of this machine."""
     socket: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.SUB)
     socket.set(zmq.RCVHWM, 10_000)
-    socket.connect(f"tcp://127.0.0.1:{port}")
+    for port in ports:
+        socket.connect(f"tcp://127.0.0.1:{port}")
     socket.subscribe(b"")
     return socket
 

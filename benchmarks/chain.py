@@ -3,7 +3,8 @@
 A source in which one thread sends records and another batches them, a store that syncs and says so,
 a relay that passes on what is synced, the relay of the way back that only listens, a store behind,
 and at either end a listener that hands over to a second thread. Nothing is checked, ordered or
-remembered.
+remembered. Of the same shape as ours, times of sending are records of a Kafka batch, which the
+source builds and who receives sums up.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ import struct
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import zmq
 
 from benchmarks.baseline import subscriber
-from benchmarks.harness import Results, Worker, scratch, until_told
-from benchmarks.latency import RATE, SECONDS, WARM_UP_S, report
+from benchmarks.harness import Worker, scratch, until_told
+from benchmarks.loads import BARE_FILE, RATES, SECONDS, Load, report, settled
+from benchmarks.publisher import BATCH_BYTES
 from dafka.model import Batch, Partition
+from dafka.records.batch import BatchBuilder, checked_count, enclosed, values_of
 from dafka.storage.lmdb_log import LmdbLog
 
 if TYPE_CHECKING:
@@ -29,11 +32,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
+    from benchmarks.harness import Results
+
 GAP_ALONE_S, GAP_HOP_S = 0.0003, 0.001
 """Between two batches: ours are at least the first apart, and beside a hop about the second."""
-
-BARE = "bare pyzmq, our log: "
-BARE_FILE = "bare pyzmq, plain files: "
 
 FIND_S = 0.5
 """Subscriptions are on their way."""
@@ -43,6 +45,44 @@ _END = 2**63
 
 _HEAD = struct.Struct(">QQ")
 """Number, and how many times of sending follow."""
+
+_PLACE = Partition("bench", "AA")
+
+
+def _packed(times: list[int], _number: int) -> bytes:
+    return struct.pack(f">{len(times)}Q", *times)
+
+
+def _unpacked(octets: bytes, _number: int, count: int) -> tuple[int, ...]:
+    return struct.unpack(f">{count}Q", octets)
+
+
+def _unchecked(octets: bytes, number: int) -> None:
+    pass
+
+
+def _built(times: list[int], number: int) -> bytes:
+    builder = BatchBuilder(BATCH_BYTES)
+    values = [sent_ns.to_bytes(8, "big") for sent_ns in times]
+    builder.extend(time.time_ns() // 1_000_000, values, 0)
+    return enclosed(builder.parts(), number)
+
+
+def _read(octets: bytes, number: int, count: int) -> list[int]:
+    batch = Batch(_PLACE, number, count, octets)
+    return [int.from_bytes(value or b"", "big") for value in values_of(batch, checked=True)]
+
+
+class Form(NamedTuple):
+    """What a message's times look like, given its number."""
+
+    write: Callable[[list[int], int], bytes]
+    check: Callable[[bytes, int], object]
+    read: Callable[[bytes, int, int], Sequence[int]]
+
+
+PLAIN = Form(_packed, _unchecked, _unpacked)
+SHAPED = Form(_built, checked_count, _read)
 
 
 def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
@@ -56,6 +96,15 @@ def _number(message: bytes) -> int:
     return int(number)
 
 
+def _checked(message: bytes, form: Form) -> bool:
+    """Check a message; False behind the last."""
+    number = _number(message)
+    if number == _END:
+        return False
+    form.check(message[_HEAD.size :], number)
+    return True
+
+
 def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
     """Wait for a message, then take all there are."""
     yield socket.recv()
@@ -66,7 +115,7 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
             return
 
 
-def _source(pipe: Connection, gap_s: float) -> None:
+def _source(pipe: Connection, rate: int, gap_s: float, form: Form) -> None:
     publisher = _publisher(pipe)
     until_told(pipe)
     opened: list[int] = []
@@ -80,8 +129,7 @@ def _source(pipe: Connection, gap_s: float) -> None:
             with lock:
                 times, opened[:] = opened[:], []
             if times:
-                head = _HEAD.pack(number, len(times))
-                publisher.send(head + struct.pack(f">{len(times)}Q", *times))
+                publisher.send(_HEAD.pack(number, len(times)) + form.write(times, number))
                 number += 1
                 time.sleep(gap_s)
         publisher.send(_HEAD.pack(_END, 0))
@@ -89,8 +137,8 @@ def _source(pipe: Connection, gap_s: float) -> None:
     batching = threading.Thread(target=batch)
     batching.start()
     began = time.monotonic_ns()
-    for number in range(int(RATE * SECONDS)):
-        wait_ns = began + number * 1_000_000_000 // RATE - time.monotonic_ns()
+    for number in range(int(rate * SECONDS)):
+        wait_ns = began + number * 1_000_000_000 // rate - time.monotonic_ns()
         if wait_ns > 0:
             time.sleep(wait_ns / 1e9)
         with lock:
@@ -114,25 +162,29 @@ def _file(path: Path) -> Callable[[Sequence[bytes]], None]:
 
 def _log(path: Path) -> Callable[[Sequence[bytes]], None]:
     """The log of our stores."""
-    log, partition = LmdbLog(path), Partition("bench", "AA")
+    log = LmdbLog(path)
 
     def append(messages: Sequence[bytes]) -> None:
-        first = log.heads().get(partition, -1) + 1
-        log.append([Batch(partition, first + n, 1, one) for n, one in enumerate(messages)])
+        first = log.heads().get(_PLACE, -1) + 1
+        log.append([Batch(_PLACE, first + n, 1, one) for n, one in enumerate(messages)])
 
     return append
 
 
 def _store(
-    pipe: Connection, port: int, path: Path, opened: Callable[[Path], Callable[..., None]]
+    pipe: Connection,
+    ports: list[int],
+    path: Path,
+    opened: Callable[[Path], Callable[..., None]],
+    form: Form = PLAIN,
 ) -> None:
-    publisher, upstream, append = _publisher(pipe), subscriber(port), opened(path)
-    last = -1
-    while last != _END:
+    publisher, upstream, append = _publisher(pipe), subscriber(*ports), opened(path)
+    ended = 0
+    while ended < len(ports):
         found = list(_arrived(upstream))
+        ended += sum(not _checked(message, form) for message in found)
         append(found)
-        last = _number(found[-1])
-        publisher.send(_HEAD.pack(last, 0))
+        publisher.send(_HEAD.pack(_number(found[-1]), 0))
     until_told(pipe)
 
 
@@ -171,66 +223,94 @@ def _way_back(pipe: Connection, ports: Sequence[int]) -> None:
     until_told(pipe)
 
 
-def _listen(pipe: Connection, port: int) -> None:
-    upstream = subscriber(port)
+def _listen(pipe: Connection, ports: list[int], form: Form) -> None:
+    upstream = subscriber(*ports)
     handed: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 
     def receive() -> None:
-        message = b""
-        while not message or _number(message) != _END:
+        ended = 0
+        while ended < len(ports):
             message = upstream.recv()
+            ended += not _checked(message, form)
             handed.put(message)
 
     receiving = threading.Thread(target=receive)
     receiving.start()
     pipe.send("up")
-    latencies: list[int] = []
-    while True:
+    arrived: list[tuple[int, int]] = []
+    ended = 0
+    while ended < len(ports):
         message = handed.get()
         number, count = _HEAD.unpack_from(message)
         if number == _END:
-            break
-        times = struct.unpack_from(f">{count}Q", message, _HEAD.size)
-        latencies.extend(time.monotonic_ns() - sent_ns for sent_ns in times)
+            ended += 1
+            continue
+        times = form.read(message[_HEAD.size :], number, count)
+        arrived.extend((sent_ns, time.monotonic_ns() - sent_ns) for sent_ns in times)
     receiving.join()
-    pipe.send(sorted(latencies[int(RATE * WARM_UP_S) :]))
+    pipe.send(settled(arrived))
     until_told(pipe)
 
 
-def chain(results: Results) -> None:
-    """From the source to a listener beside it, and to one behind the relay."""
+def one(load: Load, form: Form = PLAIN) -> list[int]:
+    """Latencies in ns, sorted, at a listener beside the sources.
+
+    Args:
+        load: Of how many sources.
+        form: Of their messages.
+    """
     with scratch() as directory:
-        source = Worker(_source, GAP_ALONE_S)
-        port = source.hear()
-        store = Worker(_store, port, directory / "alone", _log)
+        rate = load.rate // load.producers
+        sources = [Worker(_source, rate, GAP_ALONE_S, form) for _ in range(load.producers)]
+        ports = [source.hear() for source in sources]
+        store = Worker(_store, ports, directory / "alone", _log, form)
         store.hear()
-        _measure(results, BARE, source, [store], {"in one cluster": port})
-    for whose, opened in ((BARE_FILE, _file), (BARE, _log)):
-        with scratch() as directory:
-            source = Worker(_source, GAP_HOP_S)
-            port = source.hear()
-            near = Worker(_store, port, directory / "near", opened)
-            near_port = near.hear()
-            relay = Worker(_relay, port, near_port)
-            away_port = relay.hear()
-            far = Worker(_store, away_port, directory / "far", opened)
-            far_port = far.hear()
-            relay.tell(far_port)
-            back = Worker(_way_back, [away_port, far_port, near_port])
-            back.hear()
-            places = {"beside a hop": port, "one hop away": away_port}
-            _measure(results, whose, source, [near, relay, far, back], places)
+        (latencies,) = _measured(sources, [store], [ports], form)
+    return latencies
 
 
-def _measure(
-    results: Results, whose: str, source: Worker, others: Sequence[Worker], places: dict[str, int]
-) -> None:
-    listeners = [Worker(_listen, port) for port in places.values()]
+def away(load: Load, opened: Callable[[Path], Callable[..., None]] = _log) -> list[list[int]]:
+    """The same beside one source, and behind the relay.
+
+    Args:
+        load: Of one producer.
+        opened: Opens what stores write to.
+    """
+    with scratch() as directory:
+        source = Worker(_source, load.rate, GAP_HOP_S, PLAIN)
+        port = source.hear()
+        near = Worker(_store, [port], directory / "near", opened)
+        near_port = near.hear()
+        relay = Worker(_relay, port, near_port)
+        away_port = relay.hear()
+        far = Worker(_store, [away_port], directory / "far", opened)
+        far_port = far.hear()
+        relay.tell(far_port)
+        back = Worker(_way_back, [away_port, far_port, near_port])
+        back.hear()
+        return _measured([source], [near, relay, far, back], [[port], [away_port]])
+
+
+def plain_files(results: Results) -> None:
+    """A hop whose stores write to plain files."""
+    for load in map(Load, RATES):
+        places = ("beside a hop", "one hop away")
+        report(results, BARE_FILE, load, dict(zip(places, away(load, _file), strict=True)))
+
+
+def _measured(
+    sources: Sequence[Worker],
+    others: Sequence[Worker],
+    places: Sequence[list[int]],
+    form: Form = PLAIN,
+) -> list[list[int]]:
+    listeners = [Worker(_listen, ports, form) for ports in places]
     for listener in listeners:
         listener.hear()
     time.sleep(FIND_S)
-    source.tell("go")
+    for source in sources:
+        source.tell("go")
     latencies = [listener.hear() for listener in listeners]
-    report(results, whose, dict(zip(places, latencies, strict=True)))
-    for worker in (source, *others, *listeners):
+    for worker in (*sources, *others, *listeners):
         worker.end()
+    return latencies

@@ -1,27 +1,29 @@
-"""From `send` to the consumer at a steady rate: in one cluster, and with a hop beside it."""
+"""From `send` to the consumer at steady rates: in one cluster, and with a hop beside it.
+
+Ours and bare pyzmq (`benchmarks/chain.py`) in turn, load by load.
+"""
 
 from __future__ import annotations
 
 import time
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, until_told
+from benchmarks.chain import SHAPED, away, one
+from benchmarks.harness import Worker, until_told
+from benchmarks.loads import BARE, BARE_SHAPED, LOADS, OURS, RATES, SECONDS, Load, report, settled
 from benchmarks.pipeline import one_cluster
-from benchmarks.publisher import TOPIC, publish_paced
+from benchmarks.publisher import publish_paced
 from benchmarks.system import PAIR, SETTLE_S, system
 from dafka import Consumer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from multiprocessing.connection import Connection
 
-RATE = 10_000
-SECONDS = 4.0
-WARM_UP_S = 1.0
-"""What is sent so early is not counted."""
+    from benchmarks.harness import Results
 
-
-WAYS = {
+WAYS_LOAD = Load(10_000)
+WAYS: dict[str, dict[str, str]] = {
     "from the producer": {},
     "from the producer, once stored": {"isolation": "stored"},
     "through a store": {"delivery": "stores"},
@@ -29,64 +31,64 @@ WAYS = {
 """How records may get to a consumer."""
 
 
-def _listen(pipe: Connection, tower: str, count: int, way: dict[str, str]) -> None:
+def _listen(pipe: Connection, tower: str, topic: str, count: int, way: dict[str, str]) -> None:
     """Report the latency of each record, in nanoseconds."""
-    with Consumer(tower, TOPIC, **way) as consumer:  # type: ignore[arg-type]
+    with Consumer(tower, topic, **way) as consumer:  # type: ignore[arg-type]
         time.sleep(SETTLE_S)
         pipe.send("up")
-        latencies: list[int] = []
+        arrived: list[tuple[int, int]] = []
         for record in consumer:
             assert record.value is not None
-            latencies.append(time.monotonic_ns() - int.from_bytes(record.value, "big"))
-            if len(latencies) == count:
+            sent_ns = int.from_bytes(record.value, "big")
+            arrived.append((sent_ns, time.monotonic_ns() - sent_ns))
+            if len(arrived) == count:
                 break
-        pipe.send(sorted(latencies[int(RATE * WARM_UP_S) :]))
+        pipe.send(settled(arrived))
         until_told(pipe)
 
 
 def latency(results: Results) -> None:
-    """10,000 records a second without linger."""
+    """One cluster at all loads, a hop at all rates; without linger."""
     with one_cluster() as (tower, _):
-        (alone,) = _latencies(tower, [(tower, {})])
-    with one_cluster() as (tower, _):
-        ways = _latencies(tower, [(tower, way) for way in WAYS.values()])
+        for load in LOADS:
+            (ours,) = _latencies(tower, [(tower, {})], load)
+            report(results, OURS, load, {"in one cluster": ours})
+            report(results, BARE, load, {"in one cluster": one(load)})
+            report(results, BARE_SHAPED, load, {"in one cluster": one(load, SHAPED)})
     with system(PAIR) as pair:
-        home, away = _latencies(pair.tower("c1"), [(pair.tower(name), {}) for name in ("c1", "c2")])
-    report(results, "", {"in one cluster": alone})
-    for name, latencies in zip(WAYS, ways, strict=True):
-        report(results, "", {f"{name}, of three consumers": latencies})
-    report(results, "", {"beside a hop": home, "one hop away": away})
+        towers: list[tuple[str, dict[str, str]]] = [(pair.tower(name), {}) for name in ("c1", "c2")]
+        for load in map(Load, RATES):
+            places = ("beside a hop", "one hop away")
+            latencies = _latencies(towers[0][0], towers, load)
+            report(results, OURS, load, dict(zip(places, latencies, strict=True)))
+            report(results, BARE, load, dict(zip(places, away(load), strict=True)))
 
 
-def report(results: Results, whose: str, places: dict[str, list[int]]) -> None:
-    """Add what was measured at these places, and what each adds to the one before, in the median.
-
-    Args:
-        results: Where to.
-        whose: Put before each name.
-        places: Latencies in ns, sorted.
-    """
-    medians = []
-    for place, latencies in places.items():
-        for percent in (50, 99):
-            value = latencies[len(latencies) * percent // 100] / 1e6
-            results.add(f"{whose}latency {place}, p{percent}", "ms", value)
-        medians.append(latencies[len(latencies) // 2] / 1e6)
-    for near, far in pairwise(medians):
-        results.add(f"{whose}a hop adds, p50", "ms", far - near)
+def ways(results: Results) -> None:
+    """Three consumers side by side, each in its way."""
+    with one_cluster() as (tower, _):
+        found = _latencies(tower, [(tower, way) for way in WAYS.values()], WAYS_LOAD)
+    for name, latencies in zip(WAYS, found, strict=True):
+        report(results, OURS, WAYS_LOAD, {f"{name}, of three consumers": latencies})
 
 
-def _latencies(source: str, places: list[tuple[str, dict[str, str]]]) -> list[list[int]]:
-    """What listeners at these places, each in its way, see of a producer at `source`."""
-    count = int(RATE * SECONDS)
-    listeners = [Worker(_listen, place, count, way) for place, way in places]
+def _latencies(
+    source: str, places: Sequence[tuple[str, Mapping[str, str]]], load: Load
+) -> list[list[int]]:
+    """What listeners at these places, each in its way, see of producers at `source`."""
+    topic = f"{load}, {len(places)}"
+    listeners = [Worker(_listen, place, topic, load.records, way) for place, way in places]
     for listener in listeners:
         listener.hear()
-    producer = Worker(publish_paced, source, RATE, SECONDS)
-    producer.hear()
-    producer.tell("go")
+    each = (source, topic, load.rate // load.producers, SECONDS)
+    producers = [Worker(publish_paced, *each) for _ in range(load.producers)]
+    for producer in producers:
+        producer.hear()
+    for producer in producers:
+        producer.tell("go")
     found = [listener.hear() for listener in listeners]
-    producer.hear()
-    for worker in (producer, *listeners):
+    for producer in producers:
+        producer.hear()
+    for worker in (*producers, *listeners):
         worker.end()
     return found

@@ -1,6 +1,7 @@
 """The least that a process in the middle costs: bare pyzmq where a distributor or a store stands.
 
-Neither checks, orders or remembers anything. What they cost is the kernel's share of ours.
+Neither orders or remembers anything, or checks more than one checksum where it is told to. What
+they cost is the kernel's share of ours.
 """
 
 from __future__ import annotations
@@ -13,18 +14,23 @@ import zmq
 
 from benchmarks.baseline import WARM_UP, publish, subscribe, subscriber
 from benchmarks.harness import Results, Worker, cpu_seconds, scratch, until_told
+from dafka.records.batch import BatchBuilder, checked_count, enclosed
+from dafka.records.envelope import Envelope, stamped
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from multiprocessing.connection import Connection
     from pathlib import Path
 
+PASSED = Envelope(1, 1)
+"""Of what has crossed a level."""
+
 LISTENERS = 2
 """Of a distributor: the target's store and the target's own distributor."""
 
 
-def _pass_on(pipe: Connection, port: int, count: int) -> None:
-    """Receive from one, send to two."""
+def _pass_on(pipe: Connection, port: int, count: int, shaped: bool) -> None:
+    """Receive from one, send to two; what is shaped like a batch under new flags."""
     publisher: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
     publisher.set(zmq.XPUB_NODROP, 1)
     publisher.set(zmq.SNDHWM, 10_000)
@@ -38,7 +44,12 @@ def _pass_on(pipe: Connection, port: int, count: int) -> None:
     def pass_one_on() -> None:
         publisher.send_multipart(upstream.recv_multipart())
 
-    _count(pipe, count, pass_one_on)
+    def stamp_one() -> None:
+        topic, header, content = upstream.recv_multipart()
+        checked_count(content, 0)
+        publisher.send_multipart((topic, header, stamped(content, PASSED)))
+
+    _count(pipe, count, stamp_one if shaped else pass_one_on)
     publisher.close(0)
     upstream.close(0)
 
@@ -69,10 +80,32 @@ def _count(pipe: Connection, count: int, step: Callable[[], None]) -> None:
     until_told(pipe)
 
 
-def relay(results: Results, name: str, messages: int, per_message: int, size: int) -> None:
-    """CPU of a process that passes messages on to two others."""
-    publisher = Worker(publish, messages, bytes(size * per_message))
-    middle = Worker(_pass_on, publisher.hear(), messages)
+def relay(
+    results: Results,
+    name: str,
+    messages: int,
+    per_message: int,
+    size: int,
+    *,
+    shaped: bool = False,
+) -> None:
+    """CPU of a process that passes messages on to two others.
+
+    Args:
+        results: Where to.
+        name: Of the quantity.
+        messages: How many.
+        per_message: Records in each.
+        size: Bytes of a record.
+        shaped: Whether they are batches, each summed up once and sent under new flags.
+    """
+    content = bytes(size * per_message)
+    if shaped:
+        builder = BatchBuilder(2 * len(content))
+        builder.extend(0, [bytes(size)] * per_message, 0)
+        content = enclosed(builder.parts(), 0)
+    publisher = Worker(publish, messages, content)
+    middle = Worker(_pass_on, publisher.hear(), messages, shaped)
     port = middle.hear()
     listeners = [Worker(subscribe, port, messages) for _ in range(LISTENERS)]
     middle.hear()

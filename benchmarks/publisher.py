@@ -34,7 +34,7 @@ def publish(pipe: Connection, tower: str, count: int, size: int) -> None:
         until_told(pipe)
 
 
-def publish_paced(pipe: Connection, tower: str, rate: int, seconds: float) -> None:
+def publish_paced(pipe: Connection, tower: str, topic: str, rate: int, seconds: float) -> None:
     """Publish `rate` records a second, each with the monotonic time in its value, unbatched."""
     with Producer(tower, linger_ms=0) as producer:
         time.sleep(FIND_S)
@@ -46,7 +46,7 @@ def publish_paced(pipe: Connection, tower: str, rate: int, seconds: float) -> No
             wait_ns = began + number * gap_ns - time.monotonic_ns()
             if wait_ns > 0:
                 time.sleep(wait_ns / 1e9)
-            producer.send(TOPIC, time.monotonic_ns().to_bytes(8, "big"))
+            producer.send(topic, time.monotonic_ns().to_bytes(8, "big"))
         producer.flush(60)
         pipe.send("stored")
         until_told(pipe)
