@@ -45,9 +45,6 @@ def _unserved(cluster: ClusterSpec, path: str) -> Iterator[Problem]:
         key = "classic" if cluster.classic else "wire"
         message = f"stores of {cluster.name!r} share slots, and single records go to all of them"
         yield Problem(f"{path}.{key}", message, f"take {key} out, {alone}")
-    if cluster.delivery == "stores":
-        message = f"nodes of {cluster.name!r} would hear one store, and stores share slots"
-        yield Problem(f"{path}.delivery", message, f"say delivery: direct, {alone}")
     for key, there in (("gateways", cluster.gateways), ("controllers", cluster.controllers)):
         if there:
             message = f"{key} of {cluster.name!r} do not serve stores that share slots yet"

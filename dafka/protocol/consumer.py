@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import RecordError
 from dafka.limits import PEER_BOUNDS, PeerBounds
 from dafka.model import WHOLE, Partition, PartitionShare
-from dafka.protocol.chosen_store import ChosenStore
+from dafka.protocol.chosen_stores import ChosenStores
 from dafka.protocol.effects import (
     Deliver,
     Dropped,
@@ -102,7 +102,7 @@ class ConsumerSettings:
         start: Where partitions without a position begin.
         positions: Sequence to begin each partition at.
         committed: Deliver only what a store has on disk.
-        guest: Nobody but stores is heard: what is live comes from one of them.
+        guest: Nobody but stores is heard: what is live comes from some of them.
         buffer_bytes_max: Delivered and not drained; beyond it nothing more is taken in.
         heads_interval_ms_max: GET-HEADS is repeated, ever more rarely, up to this interval: the
             partition of a dead producer is announced by nobody else, and the answer may be lost.
@@ -145,7 +145,7 @@ class ConsumerMachine:
         self._settings = settings
         only_stored = settings.committed or settings.guest
         self._inflow = Inflow(address, settings.bounds, stored=only_stored)
-        self._chosen = ChosenStore(address, settings.topics) if settings.guest else None
+        self._chosen = ChosenStores(address, settings.topics) if settings.guest else None
         self._next: dict[Partition, int] = {}
         """Next sequence to deliver."""
         self._durable = HighWatermarks(settings.bounds.partitions)
@@ -300,8 +300,8 @@ class ConsumerMachine:
                 return before + self._understand(message, now_ms)
         return self._understand(message, now_ms)
 
-    def _moved(self, chosen: ChosenStore, moved: list[Effect], now_ms: int) -> list[Effect]:
-        """Listen at another store; what was stored in between is a gap, which its heads show."""
+    def _moved(self, chosen: ChosenStores, moved: list[Effect], now_ms: int) -> list[Effect]:
+        """Listen at other stores; what was stored in between is a gap, which its heads show."""
         if moved or chosen.doubted_ms == now_ms:
             self._inquiry.renew(now_ms)
         return moved if self.state is ConsumerState.LIVE else []

@@ -34,8 +34,8 @@ of them, whatever the number of nodes."""
 
 
 TRIAL_MS = 3_000
-"""So long a key is tried at an endpoint while others are announced there, too; a handshake that
-does not end in 2 s is given up."""
+"""So long a key is tried at an endpoint while others are announced there, too: whoever is connected
+to gives up a handshake that does not end in 2 s."""
 
 RIVALS_MAX = 16
 """Keys kept of those announced for one endpoint; it takes as many owners to fill them."""
@@ -120,14 +120,15 @@ class PresenceSettings(Value, frozen=True, kw_only=True):
         first_ms: How long a tower may be silent that has not been heard yet.
         reunion_ms: How long a peer without a connection is waited for while no tower is heard.
             Longer than most outages, and not for ever: somebody else may get its port.
-        peers_max: How many a node connects to.
+        peers_max: How many a node connects to. If it is not said `PEERS_MAX`, and of a store as
+            many as its open files allow.
     """
 
     beacon_interval_ms: int = 1_000
     peer_timeout_ms: int = 4_000
     first_ms: int = 2_000
     reunion_ms: int = 60_000
-    peers_max: int = PEERS_MAX
+    peers_max: int | None = None
 
 
 PRESENCE = PresenceSettings()
@@ -161,6 +162,7 @@ class PresenceMachine:
     ) -> None:
         self._beacon = beacon
         self._settings = settings
+        self._peers_max = PEERS_MAX if settings.peers_max is None else settings.peers_max
         self._peers: dict[str, _Peer] = {}
         """By endpoint."""
         self._own_endpoints: dict[str, str] = {}
@@ -202,7 +204,7 @@ class PresenceMachine:
 
     def check(self) -> None:
         """Assert its bound, that it is no peer of its own, and that only towers are away."""
-        assert len(self._peers) <= self._settings.peers_max
+        assert len(self._peers) <= self._peers_max
         assert all(len(peer.rivals) <= RIVALS_MAX for peer in self._peers.values())
         assert all(peer.key not in peer.rivals for peer in self._peers.values())
         assert not self._peers.keys() & self._own_endpoints.values()
@@ -221,10 +223,7 @@ class PresenceMachine:
                 before, peer.address = peer.address, beacon.address
                 return [] if before in ("", beacon.address) else [PeerLeft(before)]
             return self._rival(peer, beacon, now_ms)
-        if (
-            len(self._peers) >= self._settings.peers_max
-            or self._unproved(beacon.key) >= UNPROVED_MAX
-        ):
+        if len(self._peers) >= self._peers_max or self._unproved(beacon.key) >= UNPROVED_MAX:
             return [Dropped("too many peers")]
         self._peers[beacon.endpoint] = _Peer(beacon.address, now_ms, beacon.key, now_ms)
         connect = Connect(beacon.endpoint, beacon.key)

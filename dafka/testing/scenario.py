@@ -54,7 +54,7 @@ LMDB_EVERY = 16
 """Of so many seeds one has a store on a real log."""
 
 SHARING_EVERY = 7
-"""Of so many seeds one has stores that share the slots."""
+"""Of so many seeds one has stores that share the slots; and half of those with guests have."""
 
 SHARES = tuple(Slots.of([one]) for one in (range(2_048), range(2_048, SLOTS)) for _ in range(2))
 """What each of these keeps."""
@@ -415,8 +415,9 @@ def run(seed: int) -> Outcome:
     traits = _random_traits(chance, faults)
     if seed % FORGETTING_EVERY == 0:
         traits = Traits(traits.min_acks, traits.buffer_bytes_max, forgetting=True)
-    sharing = seed % SHARING_EVERY == 4
-    traits = replace(traits, sharing=sharing, guests=GUESTS.get(seed % GUESTS_EVERY, ()))
+    guests = GUESTS.get(seed % GUESTS_EVERY, ())
+    sharing = seed % SHARING_EVERY == 4 or bool(guests and seed % 2)
+    traits = replace(traits, sharing=sharing, guests=guests)
     real = seed % LMDB_EVERY == 1 and not sharing
     with TemporaryDirectory() if real else nullcontext() as directory:
         cluster = ScenarioCluster(

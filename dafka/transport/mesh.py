@@ -502,9 +502,9 @@ def _checked_places(cluster: Cluster) -> tuple[Binding, list[TowerEndpoints]]:
 def _presence(cluster: Cluster, *, store: bool) -> PresenceSettings:
     """A store connects to all guests, who may be many, if nothing else is said."""
     told = cluster.presence
-    if not store or told.peers_max != PEERS_MAX:
+    if not store or told.peers_max is not None:
         return told
-    return replace(told, peers_max=max(told.peers_max, sockets.store_peers_max()))
+    return replace(told, peers_max=max(PEERS_MAX, sockets.store_peers_max()))
 
 
 def _kinds(cluster: Cluster, *, store: bool) -> tuple[bytes, ...]:

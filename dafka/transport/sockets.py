@@ -118,6 +118,14 @@ BACKLOG = 4_096
 """Connections that wait to be taken in. Of thousands of nodes that start at once the kernel drops
 what is beyond, and each of those tries again after 1, 3, 7 … seconds; ZeroMQ's default is 100."""
 
+ADMITTING_MS = 2_000
+"""How long the handshake of who comes in may take; who has said nothing by then is disconnected."""
+
+REACHING_MS = 10_000
+"""The same of who is connected to. It begins before the other end takes the connection in, where
+thousands may wait. Who gave up sooner would come again, to the end of the queue, and what he left
+there would be taken in too: of 5,000 nodes on a busy machine each came six times."""
+
 SOCKETS_MAX = 16_384
 """Of one process: some 2,700 nodes. ZeroMQ's default of 1,023 is reached with 170."""
 
@@ -197,6 +205,7 @@ def bind(
     if endpoint.startswith("tcp://"):
         host, _, port = endpoint.removeprefix("tcp://").rpartition(":")
         endpoint = f"tcp://{numeric(host)}:{port}"
+    socket.set(zmq.HANDSHAKE_IVL, ADMITTING_MS)
     deadline = time.monotonic() + BIND_S
     while True:
         try:
@@ -345,7 +354,7 @@ def _socket(
     socket.set(zmq.SNDHWM, send_mark)
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
-    socket.set(zmq.HANDSHAKE_IVL, 2_000)
+    socket.set(zmq.HANDSHAKE_IVL, REACHING_MS)
     socket.set(zmq.BACKLOG, BACKLOG)
     socket.set(zmq.RECONNECT_IVL, 50)
     socket.set(zmq.RECONNECT_IVL_MAX, 1_000)

@@ -100,7 +100,7 @@ def run(seed: int) -> TreeOutcome:
     healthy = chance.random() < 0.25
     faults = Faults() if healthy else random_faults(chance)
     stores = max(kind.stores, 2 if seed % PAIRS_EVERY == 0 else 1)
-    sharing = kind.shares and seed % SHARING_EVERY == 1 and not guests
+    sharing = kind.shares and seed % SHARING_EVERY == 1
     codecs = CODECS if seed % COMPRESSED_EVERY == 3 else (Codec.NONE,)
     sim = SimWorld(
         plan,

@@ -9,6 +9,7 @@ import zmq
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
+from dafka.limits import PEERS_MAX
 from dafka.model import TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.presence import PresenceSettings
@@ -131,6 +132,17 @@ def test_with_keys_only_the_clusters_key_announces_a_store(free_ports, opened, u
 
     until(refused)
     assert found == []
+
+
+@pytest.mark.parametrize("told", [PEERS_MAX, 2])
+def test_a_store_connects_to_no_more_than_it_is_told_also_if_that_is_the_default(opened, told):
+    def peers_max(*, store, presence):
+        mesh = opened(Mesh(Cluster("tcp://127.0.0.1:9", presence=presence), "AB", store=store))
+        return mesh._presence._peers_max
+
+    assert peers_max(store=True, presence=PresenceSettings(peers_max=told)) == told
+    assert peers_max(store=True, presence=PresenceSettings()) >= sockets.store_peers_max()
+    assert peers_max(store=False, presence=PresenceSettings()) == PEERS_MAX
 
 
 def test_a_store_connects_to_as_many_as_its_files_allow(monkeypatch):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from dafka.model import SLOTS, Slots
 from tests.support.small_cluster import SmallCluster, endpoints, peers, send, values
 
 pytestmark = pytest.mark.net
@@ -41,6 +42,27 @@ def test_guests_are_connected_to_stores_only(cluster, until):
     assert [values(consumer, 1) for consumer in consumers] == [[1]] * 3
     until(lambda: peers(producer, *consumers) == [2] * 4)
     assert len({tuple(endpoints(one)) for one in (producer, *consumers)}) == 1
+
+
+def test_guests_of_stores_that_share_slots_get_everything_and_listen_at_each_share(
+    make_cluster, until
+):
+    cluster = make_cluster(towers=1, stores=4)
+    cluster.start_tower()
+    shares = [Slots.of([range(2_048)]), Slots.of([range(2_048, SLOTS)])] * 2
+    stores = [cluster.store(number, slots=slots) for number, slots in enumerate(shares)]
+    consumer = cluster.consumer("orders", delivery="stores")
+    producers = [cluster.producer(delivery="stores", min_acks=2) for _ in range(8)]
+    for number, producer in enumerate(producers):
+        send(producer, number)
+    assert sorted(values(consumer, 8)) == [*range(8)]
+    until(lambda: peers(*producers, consumer) == [4] * 9)
+    # Of each share one is gone: what the others have stored since comes at once.
+    for store in stores[:2]:
+        store.close()
+    for number, producer in enumerate(producers):
+        producer.send("orders", str(number + 8).encode())
+    assert sorted(values(consumer, 8)) == [*range(8, 16)]
 
 
 def test_a_late_guest_gets_everything_and_a_group_shares_it(cluster):

@@ -41,12 +41,15 @@ def test_slots_that_too_few_keep_are_named():
     ]
 
 
+def test_nodes_may_hear_stores_that_share():
+    assert told(sharing("0-2047", "2048-4095", delivery="stores")) == []
+
+
 @pytest.mark.parametrize(
     ("key", "changes"),
     [
         ("wire", {"wire": "libdafka"}),
         ("classic", {"classic": True}),
-        ("delivery", {"delivery": "stores"}),
         ("gateways", {"gateways": (GatewaySpec(listen="127.0.0.1:9092"),)}),
         (
             "controllers",

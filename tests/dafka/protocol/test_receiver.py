@@ -16,7 +16,7 @@ from dafka.limits import (
     REORDER_BYTES_MAX,
     STORES_MAX,
 )
-from dafka.model import Batch, Partition, Slots, replace, slot_of
+from dafka.model import ALL_SLOTS, Batch, Partition, Slots, replace, slot_of
 from dafka.protocol.fetches import FETCH_SILENCE_MS
 from dafka.protocol.receiver import PROBE_RECORDS, SETTLING_MS, Inflow, arrived
 from dafka.protocol.stores import STORE_SILENCE_MS
@@ -270,6 +270,17 @@ def test_a_store_that_has_not_come_so_far_does_not_hold_a_skip_up(inflow):
     inflow.heard_from("S2", now_ms)
     inflow.answered(P, "S2", -1)
     assert inflow.log_start(P, "S1", 50, now_ms) == 50
+
+
+def test_a_store_that_does_not_keep_the_slot_holds_no_skip_up(inflow):
+    now_ms = late(inflow)
+    for store in ("S1", "S2", "S3"):
+        inflow.heard_from(store, now_ms)
+    kept = Slots(1 << slot_of(P.address))
+    inflow.keeps("S2", ALL_SLOTS.without(kept))
+    inflow.keeps("S3", kept)
+    assert inflow.log_start(P, "S1", 50, now_ms) is None, "S3 may have it"
+    assert inflow.log_start(P, "S3", 50, now_ms) == 50
 
 
 def test_a_store_that_is_gone_holds_a_skip_up_for_six_windows_only(inflow):

@@ -111,6 +111,20 @@ def test_the_silent_make_room():
     assert [*stores.alive(STORE_SILENCE_MS)] == ["later"]
 
 
+def test_what_stores_keep_is_forgotten_with_them():
+    stores = KnownStores()
+    for number in range(STORES_MAX):
+        stores.heard_from(f"S{number}", 0)
+    stores.keeps("S0", Slots(0))
+    assert "S0" not in [*stores.keepers(P, 0)]
+    assert len([*stores.keepers(P, 0)]) == STORES_MAX - 1
+    stores.heard_from("later", STORE_SILENCE_MS)
+    assert stores._slots == {}
+    system = Partition("_groups", "AA")
+    stores.keeps("later", Slots(0))
+    assert [*stores.keepers(system, STORE_SILENCE_MS)] == ["later"], "all keep it"
+
+
 P = Partition("flights", "AA")
 
 

@@ -13,7 +13,7 @@ from dafka.model import ALL_SLOTS, Slots, slot_of
 from dafka.node.producer_role import ProducerRole
 from dafka.node.store import StoreRole
 from dafka.node.turn import Turn
-from dafka.protocol.chosen_store import ChosenStore
+from dafka.protocol.chosen_stores import ChosenStores
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
@@ -335,7 +335,18 @@ def pass_on_before_the_write(patch):
 
 
 def stay_with_a_store_that_is_gone(patch):
-    patch.setattr(ChosenStore, "gone", lambda self, store, now_ms: [])
+    patch.setattr(ChosenStores, "gone", lambda self, store, now_ms: [])
+
+
+def take_one_store_for_all(patch):
+    original = ChosenStores.heard
+
+    def trusting(self, message, reached, now_ms):
+        if isinstance(message, messages.StoreHello):
+            message = messages.StoreHello(message.consumer, message.store)
+        return original(self, message, reached, now_ms)
+
+    patch.setattr(ChosenStores, "heard", trusting)
 
 
 NEVER = {Name.UNSEEN, Name.LOST}
@@ -372,7 +383,8 @@ MUTANTS = [
     (take_what_is_not_kept, 4, {Name.PHANTOM}),
     (drop_what_is_kept, 4, NEVER),
     (pass_on_before_the_write, 4, {Name.NOT_STORED}),
-    (stay_with_a_store_that_is_gone, 4, {Name.STARVED}),
+    (stay_with_a_store_that_is_gone, 19, {Name.STARVED}),
+    (take_one_store_for_all, 13, {Name.STARVED}),
 ]
 """Each with a seed that has shown it, and what the checker calls it."""
 

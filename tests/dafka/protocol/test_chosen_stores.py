@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import product
 
 import pytest
 
-from dafka.protocol.chosen_store import (
+from dafka.model import ALL_SLOTS, SLOTS, Slots
+from dafka.protocol.chosen_stores import (
     BEHIND_MS_MAX,
     SETTLING_MS,
     SILENCE_MS_MAX,
-    ChosenStore,
+    ChosenStores,
 )
 from dafka.protocol.consumer import ConsumerState
 from dafka.protocol.effects import Listen, Publish, Unlisten
@@ -46,19 +48,19 @@ def nothing(_partition):
 
 def settled(guest="ME", stores=STORES):
     """A guest that has heard of all stores, some time ago."""
-    chosen = ChosenStore(guest, ("flights",))
+    chosen = ChosenStores(guest, ("flights",))
     for store in stores:
         chosen.heard(hello(store), nothing, 0)
-    chosen.heard(hello(chosen.store), nothing, SETTLING_MS)
+    chosen.heard(hello(*chosen.stores), nothing, SETTLING_MS)
     return chosen
 
 
 def others(chosen):
-    return [store for store in STORES if store != chosen.store]
+    return [store for store in STORES if store not in chosen.stores]
 
 
 def test_it_listens_at_the_first_store_that_is_heard_of():
-    chosen = ChosenStore("ME", ("flights", "hops"))
+    chosen = ChosenStores("ME", ("flights", "hops"))
     assert chosen.channels == []
     keys = ("S1/flights", "S1/hops")
     listens = [Listen(MessageId.STORED_RECORDS, key) for key in keys]
@@ -67,28 +69,28 @@ def test_it_listens_at_the_first_store_that_is_heard_of():
 
 
 def test_with_all_topics_it_listens_for_all_that_the_store_passes_on():
-    chosen = ChosenStore("ME", ())
+    chosen = ChosenStores("ME", ())
     assert chosen.heard(hello("S1"), nothing, 0) == [Listen(MessageId.STORED_RECORDS, "S1/")]
 
 
 def test_guests_spread_in_whatever_order_stores_are_heard_of():
     guests = [f"{number:032X}" for number in range(300)]
-    taken = Counter(settled(guest).store for guest in guests)
-    assert min(taken[store] for store in STORES) > 60
-    assert all(settled(one).store == settled(one, STORES[::-1]).store for one in guests)
+    taken = Counter(settled(guest).stores for guest in guests)
+    assert min(taken[store,] for store in STORES) > 60
+    assert all(settled(one).stores == settled(one, STORES[::-1]).stores for one in guests)
 
 
 def test_it_stays_where_it_is_when_a_better_one_comes_late():
-    guest = next(one for one in map(str, range(99)) if settled(one).store == "S3")
+    guest = next(one for one in map(str, range(99)) if settled(one).stores == ("S3",))
     chosen = settled(guest, STORES[:2])
-    before = chosen.store
+    before = chosen.stores
     assert chosen.heard(hello("S3"), nothing, SETTLING_MS) == []
-    assert chosen.store == before
+    assert chosen.stores == before
 
 
 def test_it_leaves_a_store_that_is_gone_and_comes_back_to_it_when_there_is_no_other():
     chosen = settled(stores=STORES[:2])
-    first = chosen.store
+    (first,) = chosen.stores
     (second,) = {"S1", "S2"} - {first}
     moved = chosen.gone(first, 9_000)
     assert moved == [
@@ -96,18 +98,18 @@ def test_it_leaves_a_store_that_is_gone_and_comes_back_to_it_when_there_is_no_ot
         Listen(MessageId.STORED_RECORDS, f"{second}/flights"),
     ]
     assert chosen.gone(second, 9_001) == [Unlisten(MessageId.STORED_RECORDS, f"{second}/flights")]
-    assert chosen.store is None
+    assert chosen.stores == ()
     assert chosen.heard(hello(first), nothing, 9_002)
     chosen.check()
 
 
 def test_it_leaves_a_store_that_is_silent_while_others_are_heard():
     chosen = settled()
-    first, (other, _) = chosen.store, others(chosen)
+    (first,), (other, _) = chosen.stores, others(chosen)
     last_ms = SETTLING_MS + SILENCE_MS_MAX
     assert chosen.heard(told(other, 1), nothing, last_ms - 1) == []
     assert chosen.heard(told(other, 1), nothing, last_ms) != []
-    assert chosen.store != first
+    assert chosen.stores != (first,)
 
 
 def test_a_store_that_alone_is_there_may_be_silent():
@@ -117,19 +119,19 @@ def test_a_store_that_alone_is_there_may_be_silent():
 
 def test_it_leaves_a_store_that_for_long_has_less_than_another():
     chosen = settled()
-    first = chosen.store
+    (first,) = chosen.stores
     assert chosen.heard(told(first, 3), lambda _: 9, 10_000) == []
     assert chosen.doubted_ms == 10_000
     assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX - 1) == []
     assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX) != []
-    assert chosen.store != first
+    assert chosen.stores != (first,)
     assert chosen.doubted_ms is None
 
 
 @pytest.mark.parametrize("sequence", [9, 10])
 def test_a_store_that_has_caught_up_is_not_left(sequence):
     chosen = settled()
-    first = chosen.store
+    (first,) = chosen.stores
     chosen.heard(told(first, 3), lambda _: 9, 10_000)
     # Others may have come to more meanwhile: so may it, a moment later.
     assert chosen.heard(told(first, sequence), lambda _: 9, 10_000 + BEHIND_MS_MAX) == []
@@ -138,7 +140,7 @@ def test_a_store_that_has_caught_up_is_not_left(sequence):
 
 def test_of_a_partition_that_is_not_heard_of_again_nothing_follows():
     chosen = settled()
-    first = chosen.store
+    (first,) = chosen.stores
     chosen.heard(told(first, 3, "GONE"), lambda _: 9, 10_000)
     assert chosen.heard(told(first, 3), lambda _: 9, 12_000) == []
     later_ms = 10_000 + SILENCE_MS_MAX
@@ -151,21 +153,103 @@ def test_who_was_left_is_taken_last():
     chosen = settled()
     seen = []
     for turn in range(6):
-        seen.append(chosen.store)
+        seen += chosen.stores
         now_ms = (turn + 1) * 100_000
-        chosen.heard(told(chosen.store, 3), lambda _: 9, now_ms)
-        chosen.heard(told(chosen.store, 3), lambda _: 9, now_ms + BEHIND_MS_MAX)
+        chosen.heard(told(chosen.stores[0], 3), lambda _: 9, now_ms)
+        chosen.heard(told(chosen.stores[0], 3), lambda _: 9, now_ms + BEHIND_MS_MAX)
     assert set(seen[:3]) == set(STORES)
     assert seen[3:] == seen[:3]
 
 
 def test_names_of_stores_are_bounded():
-    chosen = ChosenStore("ME", (), stores_max=2)
+    chosen = ChosenStores("ME", (), stores_max=2)
     for store in STORES:
         chosen.heard(hello(store), nothing, 0)
     chosen.check()
-    assert chosen.store in STORES[:2]
+    assert set(chosen.stores) <= set(STORES[:2])
     assert chosen.heard(messages.Ack("flights", "AA", None, 3), nothing, 0) == []
+
+
+LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, SLOTS)])
+SHARES = {"S1": LOW, "S2": LOW, "S3": HIGH, "S4": HIGH}
+
+
+def sharing(guest="ME", shares=SHARES):
+    """A guest that has heard what each store keeps, some time ago."""
+    chosen = ChosenStores(guest, ("flights",))
+    for store, slots in shares.items():
+        chosen.heard(messages.StoreHello(guest, store, slots), nothing, 0)
+        chosen.check()
+    chosen.heard(told(chosen.stores[0], 0), nothing, SETTLING_MS)
+    return chosen
+
+
+def test_where_stores_share_it_listens_at_one_for_each_share():
+    guests = [f"{number:032X}" for number in range(300)]
+    taken = Counter(frozenset(sharing(guest).stores) for guest in guests)
+    pairs = [frozenset(pair) for pair in product(("S1", "S2"), ("S3", "S4"))]
+    assert set(taken) == set(pairs)
+    assert min(taken.values()) > 40
+
+
+def test_of_stores_that_overlap_all_are_heard_that_have_something_of_their_own():
+    shares = {"S1": LOW, "S2": ALL_SLOTS, "S3": HIGH}
+    for guest in map(str, range(20)):
+        stores = set(sharing(guest, shares).stores)
+        assert stores in ({"S2"}, {"S1", "S3"}, {"S1", "S2"}, {"S2", "S3"})
+
+
+def test_a_share_that_is_found_late_is_listened_for_and_the_others_stay():
+    chosen = sharing(shares={"S1": LOW})
+    late_ms = 10 * SETTLING_MS
+    hello_of_s3 = messages.StoreHello("ME", "S3", HIGH)
+    (listen,) = chosen.heard(hello_of_s3, nothing, late_ms)
+    assert listen == Listen(MessageId.STORED_RECORDS, "S3/flights")
+    assert chosen.heard(messages.StoreHello("ME", "S2", LOW), nothing, late_ms) == []
+
+
+def test_of_a_share_the_other_store_is_taken_when_one_is_gone_and_other_shares_stay():
+    chosen = sharing()
+    low = next(store for store in chosen.stores if SHARES[store] == LOW)
+    (other,) = {"S1", "S2"} - {low}
+    assert chosen.gone(low, 9_000) == [
+        Unlisten(MessageId.STORED_RECORDS, f"{low}/flights"),
+        Listen(MessageId.STORED_RECORDS, f"{other}/flights"),
+    ]
+    assert len(chosen.gone(other, 9_001)) == 1, "nobody keeps it"
+    chosen.check()
+
+
+def test_a_store_that_is_silent_or_behind_is_left_for_the_other_of_its_share():
+    low = next(store for store in sharing().stores if SHARES[store] == LOW)
+    for silent in (True, False):
+        chosen = sharing()
+        (high,) = set(chosen.stores) - {low}
+        if silent:
+            moved = chosen.heard(told(high, 1), nothing, SETTLING_MS + SILENCE_MS_MAX)
+        else:
+            chosen.heard(told(low, 3), lambda _: 9, 10_000)
+            chosen.heard(told(high, 9), lambda _: 9, 10_000)
+            moved = chosen.heard(told(low, 3), lambda _: 9, 10_000 + BEHIND_MS_MAX)
+        assert Unlisten(MessageId.STORED_RECORDS, f"{low}/flights") in moved
+        assert len(moved) == 2
+        assert high in chosen.stores
+        chosen.check()
+
+
+def test_the_only_store_of_a_share_is_left_for_nobody():
+    chosen = sharing(shares={"S1": LOW, "S3": HIGH})
+    assert chosen.heard(told("S3", 1), nothing, SETTLING_MS + SILENCE_MS_MAX) == []
+    assert set(chosen.stores) == {"S1", "S3"}
+
+
+def test_at_a_store_that_has_not_said_what_it_keeps_it_listens_until_then():
+    chosen = settled(stores=("S1",))
+    listened = Listen(MessageId.STORED_RECORDS, "S2/flights")
+    assert chosen.heard(told("S2", 1), nothing, 10_000) == [listened]
+    (left,) = chosen.heard(hello("S2"), nothing, 10_001)
+    assert isinstance(left, Unlisten)
+    assert len(chosen.stores) == 1
 
 
 def passed_on(one, store="S1"):
@@ -200,7 +284,7 @@ def test_a_guest_whose_store_is_gone_listens_at_another_and_asks_for_heads():
     bench.give(Woke())
     bench.hear(hello("S1"), hello("S2"))
     bench.wait(60_000)
-    chosen = bench.machine._chosen.store
+    (chosen,) = bench.machine._chosen.stores
     (other,) = {"S1", "S2"} - {chosen}
     effects = bench.give(PeerLeft(chosen))
     assert Unlisten(MessageId.STORED_RECORDS, f"{chosen}/flights") in effects
@@ -252,8 +336,8 @@ GUEST = PeerListened(MessageId.STORED_RECORDS, "ME/flights")
 class StoreBench:
     """A store whose disk does what the test says."""
 
-    def __init__(self):
-        self.machine = StoreMachine("ME", {})
+    def __init__(self, slots=ALL_SLOTS):
+        self.machine = StoreMachine("ME", {}, slots=slots)
         self.machine.handle(Woke(), 0)
 
     def give(self, *events):
@@ -306,3 +390,8 @@ def test_of_what_is_fetched_only_the_end_is_passed_on(batch):
     assert passed_on_in(bench.append(live(batch(2)))) == [("ME", 2)]
     assert passed_on_in(bench.append(fetched_by_store(batch(3)))) == [("ME", 3)]
     assert bench.machine._fetched == {}
+
+
+def test_a_store_says_what_it_keeps_when_it_greets():
+    greeted = PeerListened(MessageId.STORE_HELLO, "YOU")
+    assert StoreBench(LOW).give(greeted) == [Publish(messages.StoreHello("YOU", "ME", LOW))]

@@ -1,0 +1,197 @@
+"""At which stores a guest listens.
+
+Stores that keep the same have the same records, so one for each slot is enough: one in all where
+stores keep everything. A guest stays with it, as to change costs a question for the heads of all
+partitions: what was stored meanwhile is a gap. It leaves the one that is gone, that is silent while
+others are heard, or that knows less than others for long, as its disk is full or it catches up.
+
+What a store keeps its STORE-HELLO says. Until that has come the guest listens there, too: what
+comes twice is dropped, and what would not come at all is heard of seconds later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import reduce
+from itertools import starmap
+from typing import TYPE_CHECKING, NamedTuple
+
+from dafka.limits import STORES_MAX
+from dafka.model import Partition, Slots
+from dafka.protocol.effects import Listen, Unlisten
+from dafka.wire import messages
+from dafka.wire.messages import MessageId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from dafka.protocol.effects import Effect
+
+SETTLING_MS = 3_000
+"""So long after the first store is found a better one is taken; all are found by then, and each
+guest takes the one that its address and the store's give the highest hash: they spread."""
+
+SILENCE_MS_MAX = 25_000
+"""Each answers GET-HEADS, which is repeated every 10 s: this is two that are lost."""
+
+BEHIND_MS_MAX = 5_000
+"""A store is a write later than another, and a write may take a second."""
+
+
+FromStore = messages.Ack | messages.DirectHead | messages.StoreHello | messages.StoredRecords
+
+
+class _Behind(NamedTuple):
+    """A store that has less of a partition than another."""
+
+    store: str
+    partition: Partition
+    reached: int
+    """Where that other one has it, at least."""
+    since_ms: int
+
+
+class ChosenStores:
+    """They, and what would make them others.
+
+    Args:
+        guest: The address of who listens.
+        topics: For what; none means all.
+        stores_max: How many are known at most.
+    """
+
+    def __init__(self, guest: str, topics: Iterable[str], stores_max: int = STORES_MAX) -> None:
+        self._guest = guest
+        self._topics = tuple(topics) or ("",)
+        self._stores_max = stores_max
+        self._left_ms: dict[str, int] = {}
+        """Of each store that is there, when it was left; -1 if it was not."""
+        self._slots: dict[str, Slots] = {}
+        """What each of them keeps, if it has said so."""
+        self._settled_ms = 0
+        self._heard_ms: dict[str, int] = {}
+        """When each that is chosen was heard of last."""
+        self._behind: _Behind | None = None
+        """What one of them has less of than another."""
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        """The ones; none while none is known."""
+        return tuple(self._heard_ms)
+
+    @property
+    def channels(self) -> list[tuple[MessageId, str]]:
+        """What to listen for."""
+        keys = (messages.channel(store, topic) for store in self.stores for topic in self._topics)
+        return [(MessageId.STORED_RECORDS, key) for key in keys]
+
+    @property
+    def doubted_ms(self) -> int | None:
+        """Since when one has less of something than another, as far as is known."""
+        return None if self._behind is None else self._behind.since_ms
+
+    def heard(
+        self, message: FromStore, reached: Callable[[Partition], int], now_ms: int
+    ) -> list[Effect]:
+        """A store has said something; returns what to do if others are chosen now.
+
+        Args:
+            message: What.
+            reached: The last sequence that any store has been heard to have of a partition.
+            now_ms: The time.
+        """
+        store = message.store
+        if store is None:
+            return []
+        if store not in self._left_ms and len(self._left_ms) >= self._stores_max:
+            return []
+        new = self._learned(message, store, now_ms)
+        if store in self._heard_ms:
+            self._heard_ms[store] = now_ms
+        silent = [one for one, ms in self._heard_ms.items() if now_ms >= ms + SILENCE_MS_MAX]
+        if silent:
+            return self._leave(silent, now_ms)
+        if new:
+            return self._choose(now_ms, anew=now_ms < self._settled_ms)
+        if store not in self._heard_ms or not isinstance(message, messages.DirectHead):
+            return []
+        partition = Partition(message.topic, message.address)
+        return self._told(store, partition, message.sequence, reached(partition), now_ms)
+
+    def gone(self, store: str, now_ms: int) -> list[Effect]:
+        """A store's connection has ended; the same."""
+        self._left_ms.pop(store, None)
+        self._slots.pop(store, None)
+        return self._choose(now_ms) if store in self._heard_ms else []
+
+    def check(self) -> None:
+        """Assert that all that any store keeps is listened for, and its bound."""
+        assert self._heard_ms.keys() <= self._left_ms.keys()
+        assert self._left_ms.keys() - self._slots.keys() <= self._heard_ms.keys()
+        assert not _joined(self._slots.values()).without(self._listened_for)
+        assert len(self._left_ms) <= self._stores_max
+
+    @property
+    def _listened_for(self) -> Slots:
+        return _joined(self._slots[one] for one in self._heard_ms if one in self._slots)
+
+    def _learned(self, message: FromStore, store: str, now_ms: int) -> bool:
+        """Whether a store is there, or has said what it keeps, for the first time."""
+        before = len(self._left_ms), self._slots.get(store)
+        if not self._left_ms:
+            self._settled_ms = now_ms + SETTLING_MS
+        self._left_ms.setdefault(store, -1)
+        if isinstance(message, messages.StoreHello):
+            self._slots[store] = message.slots
+        return before != (len(self._left_ms), self._slots.get(store))
+
+    def _told(
+        self, store: str, partition: Partition, head: int, known: int, now_ms: int
+    ) -> list[Effect]:
+        """A chosen one says how far it has a partition."""
+        behind = self._behind or _Behind(store, partition, head, now_ms)
+        same = (store, partition) == (behind.store, behind.partition)
+        if same and head >= behind.reached:
+            self._behind = None
+        if self._behind is None or now_ms >= behind.since_ms + SILENCE_MS_MAX:
+            # Of one that it is never heard of again nothing is known.
+            lacks = head < known
+            self._behind = _Behind(store, partition, known, now_ms) if lacks else None
+            return []
+        late = same and now_ms >= behind.since_ms + BEHIND_MS_MAX
+        return self._leave([store], now_ms) if late else []
+
+    def _leave(self, stores: Iterable[str], now_ms: int) -> list[Effect]:
+        self._left_ms.update(dict.fromkeys(stores, now_ms))
+        return self._choose(now_ms, left=stores)
+
+    def _choose(self, now_ms: int, *, anew: bool = False, left: Iterable[str] = ()) -> list[Effect]:
+        """Take who keeps something that those before it do not, first those that are listened at.
+
+        Args:
+            now_ms: The time.
+            anew: Whether these are no better than others.
+            left: Those of them that are not.
+        """
+        before, channels = self._heard_ms, self.channels
+        stay = set() if anew else before.keys() - set(left)
+        order = sorted(self._left_ms, key=lambda one: (one not in stay, *self._order(one)))
+        self._heard_ms = {}
+        for store in order:
+            slots = self._slots.get(store)
+            if slots is None or slots.without(self._listened_for):
+                self._heard_ms[store] = before[store] if store in stay else now_ms
+        if self._behind is not None and self._behind.store not in stay & self._heard_ms.keys():
+            self._behind = None
+        there = self.channels
+        leaving = starmap(Unlisten, (one for one in channels if one not in there))
+        return [*leaving, *starmap(Listen, (one for one in there if one not in channels))]
+
+    def _order(self, store: str) -> tuple[int, bytes]:
+        """Whom to take first: who was left longest ago, or never; of these by a hash of both."""
+        digest = hashlib.blake2b(f"{self._guest}/{store}".encode(), digest_size=8).digest()
+        return self._left_ms[store], digest
+
+
+def _joined(several: Iterable[Slots]) -> Slots:
+    return reduce(Slots.joined, several, Slots(0))
