@@ -24,11 +24,11 @@ from benchmarks.harness import PROGRESS, Results
 from benchmarks.hop import hop, tree
 from benchmarks.kafka import OURS, PARTITIONS, PEER, SIZES, case_of, kafka
 from benchmarks.latency import latency, ways
-from benchmarks.loads import BARE, BARE_SHAPED, LOADS, RATES, Load
+from benchmarks.loads import BARE, BARE_SHAPED, LOADS, RATES, PacedLoad
 from benchmarks.middle import relay, writer
 from benchmarks.pipeline import Ends, pipeline
 from benchmarks.positions import positions
-from benchmarks.same_shape import Shape, same_shape
+from benchmarks.same_shape import Freight, same_shape
 from benchmarks.shares import catching_up, live
 from benchmarks.simulator import simulator
 from benchmarks.spark import MADE_UP, READ, spark
@@ -94,7 +94,10 @@ GOALS = [
         for load in LOADS
         for bare in (BARE, BARE_SHAPED)
     ),
-    *((f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0) for load in map(Load, RATES)),
+    *(
+        (f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0)
+        for load in map(PacedLoad, RATES)
+    ),
     *(
         (f"{BULK_OF}{size}: CPU {what}", f"{bare}{size}: CPU {what}", goal)
         for size in BYTES.values()
@@ -169,8 +172,8 @@ def _bytes(results: Results, records: int) -> None:
     for size, called in BYTES.items():
         count, a_message = records * 400 // size, 100_000 // size
         pipeline(results, f"{BULK_OF}{called}", count, size, bulk=True)
-        same_shape(results, f"{SHAPED}{called}", Shape(count, size, raw=False))
-        same_shape(results, f"{RAW}{called}", Shape(count, size, raw=True))
+        same_shape(results, f"{SHAPED}{called}", Freight(count, size, raw=False))
+        same_shape(results, f"{RAW}{called}", Freight(count, size, raw=True))
         hop(results, f"one hop, {called}", count, size)
         for name, shaped in ((SHAPED, True), (RAW, False)):
             hop_name = f"{name}{called}: CPU distributor"

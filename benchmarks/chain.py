@@ -21,7 +21,7 @@ import zmq
 
 from benchmarks.baseline import subscriber
 from benchmarks.harness import Worker, scratch, until_told
-from benchmarks.loads import BARE_FILE, RATES, SECONDS, Load, report, settled
+from benchmarks.loads import BARE_FILE, RATES, SECONDS, PacedLoad, report, settled
 from benchmarks.publisher import BATCH_BYTES
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, values_of
@@ -252,7 +252,7 @@ def _listen(pipe: Connection, ports: list[int], form: Form) -> None:
     until_told(pipe)
 
 
-def one(load: Load, form: Form = PLAIN) -> list[int]:
+def one(load: PacedLoad, form: Form = PLAIN) -> list[int]:
     """Latencies in ns, sorted, at a listener beside the sources.
 
     Args:
@@ -269,7 +269,7 @@ def one(load: Load, form: Form = PLAIN) -> list[int]:
     return latencies
 
 
-def away(load: Load, opened: Callable[[Path], Callable[..., None]] = _log) -> list[list[int]]:
+def away(load: PacedLoad, opened: Callable[[Path], Callable[..., None]] = _log) -> list[list[int]]:
     """The same beside one source, and behind the relay.
 
     Args:
@@ -293,7 +293,7 @@ def away(load: Load, opened: Callable[[Path], Callable[..., None]] = _log) -> li
 
 def plain_files(results: Results) -> None:
     """A hop whose stores write to plain files."""
-    for load in map(Load, RATES):
+    for load in map(PacedLoad, RATES):
         places = ("beside a hop", "one hop away")
         report(results, BARE_FILE, load, dict(zip(places, away(load, _file), strict=True)))
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from benchmarks.chain import SHAPED, away, one
 from benchmarks.harness import Worker, until_told
-from benchmarks.loads import BARE, BARE_SHAPED, LOADS, OURS, RATES, SECONDS, Load, report, settled
+from benchmarks.loads import (
+    BARE,
+    BARE_SHAPED,
+    LOADS,
+    OURS,
+    RATES,
+    SECONDS,
+    PacedLoad,
+    report,
+    settled,
+)
 from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import publish_paced
 from benchmarks.system import PAIR, SETTLE_S, system
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
     from benchmarks.harness import Results
 
-WAYS_LOAD = Load(10_000)
+WAYS_LOAD = PacedLoad(10_000)
 WAYS: dict[str, dict[str, str]] = {
     "from the producer": {},
     "from the producer, once stored": {"isolation": "stored"},
@@ -57,7 +67,7 @@ def latency(results: Results) -> None:
             report(results, BARE_SHAPED, load, {"in one cluster": one(load, SHAPED)})
     with system(PAIR) as pair:
         towers: list[tuple[str, dict[str, str]]] = [(pair.tower(name), {}) for name in ("c1", "c2")]
-        for load in map(Load, RATES):
+        for load in map(PacedLoad, RATES):
             places = ("beside a hop", "one hop away")
             latencies = _latencies(towers[0][0], towers, load)
             report(results, OURS, load, dict(zip(places, latencies, strict=True)))
@@ -73,7 +83,7 @@ def ways(results: Results) -> None:
 
 
 def _latencies(
-    source: str, places: Sequence[tuple[str, Mapping[str, str]]], load: Load
+    source: str, places: Sequence[tuple[str, Mapping[str, str]]], load: PacedLoad
 ) -> list[list[int]]:
     """What listeners at these places, each in its way, see of producers at `source`."""
     topic = f"{load}, {len(places)}"

@@ -28,7 +28,7 @@ BUSY_RATE = 2_500
 """Records a second of each of these."""
 
 
-class Load(NamedTuple):
+class PacedLoad(NamedTuple):
     """What is sent.
 
     Attributes:
@@ -49,7 +49,7 @@ class Load(NamedTuple):
         return f"{self.rate:,}/s{by}"
 
 
-LOADS = (*map(Load, RATES), *(Load(number * BUSY_RATE, number) for number in BUSY))
+LOADS = (*map(PacedLoad, RATES), *(PacedLoad(number * BUSY_RATE, number) for number in BUSY))
 
 
 def settled(arrived: Iterable[tuple[int, int]]) -> list[int]:
@@ -63,7 +63,7 @@ def settled(arrived: Iterable[tuple[int, int]]) -> list[int]:
     return sorted(took_ns for sent_ns, took_ns in arrived if sent_ns >= from_ns)
 
 
-def report(results: Results, whose: str, load: Load, places: Mapping[str, list[int]]) -> None:
+def report(results: Results, whose: str, load: PacedLoad, places: Mapping[str, list[int]]) -> None:
     """Add what was measured at these places, and what each adds to the one before, in the median.
 
     Args:

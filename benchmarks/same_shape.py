@@ -40,7 +40,7 @@ _HEAD = struct.Struct(">QI")
 """Sequence of the first record, and how many there are; none behind the last."""
 
 
-class Shape(NamedTuple):
+class Freight(NamedTuple):
     """What is moved.
 
     Attributes:
@@ -59,13 +59,13 @@ class Shape(NamedTuple):
         return WARM_UP * (BATCH_BYTES // self.size)
 
 
-def _batches(shape: Shape) -> Iterator[tuple[int, bytes]]:
+def _batches(freight: Freight) -> Iterator[tuple[int, bytes]]:
     """How many records, and the content, of each batch."""
-    left = shape.warm_up + shape.records
-    values, sent, sequence = [bytes(shape.size)] * CHUNK, 0, 0
+    left = freight.warm_up + freight.records
+    values, sent, sequence = [bytes(freight.size)] * CHUNK, 0, 0
     ready = _built(values, sent, sequence)
     while left > 0:
-        count, content = ready if shape.raw else _built(values, sent, sequence)
+        count, content = ready if freight.raw else _built(values, sent, sequence)
         yield count, content
         left -= count
         sequence += count
@@ -82,7 +82,7 @@ def _built(values: list[bytes], sent: int, sequence: int) -> tuple[int, bytes]:
         sent = 0
 
 
-def _source(pipe: Connection, shape: Shape) -> None:
+def _source(pipe: Connection, freight: Freight) -> None:
     publisher: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.XPUB)
     for option, value in ((zmq.XPUB_NODROP, 1), (zmq.SNDHWM, 10_000), (zmq.XPUB_VERBOSE, 1)):
         publisher.set(option, value)
@@ -94,14 +94,14 @@ def _source(pipe: Connection, shape: Shape) -> None:
     send, more = publisher.send, zmq.SNDMORE
     sequence = acked = began_at = 0
     began_cpu = cpu_seconds()
-    for number, (count, content) in enumerate(_batches(shape)):
+    for number, (count, content) in enumerate(_batches(freight)):
         if number == WARM_UP:
             began_cpu, began_at = cpu_seconds(), sequence
         send(TOPIC, more)
         send(_HEAD.pack(sequence, count), more)
         send(content)
         sequence += count
-        while (sequence - acked) * shape.size > UNDER_WAY_BYTES:
+        while (sequence - acked) * freight.size > UNDER_WAY_BYTES:
             acked, _ = _HEAD.unpack(acks.recv())
     while acked < sequence:
         acked, _ = _HEAD.unpack(acks.recv())
@@ -159,14 +159,14 @@ def _listen(pipe: Connection, port: int, raw: bool) -> None:
     _received(pipe, port, raw, values)
 
 
-def same_shape(results: Results, name: str, shape: Shape) -> None:
+def same_shape(results: Results, name: str, freight: Freight) -> None:
     """CPU of source, store and listener for a record."""
     with scratch() as directory:
-        source = Worker(_source, shape)
+        source = Worker(_source, freight)
         port = source.hear()
-        store = Worker(_store, port, shape.raw, directory / "plain")
+        store = Worker(_store, port, freight.raw, directory / "plain")
         source.tell(store.hear())
-        listener = Worker(_listen, port, shape.raw)
+        listener = Worker(_listen, port, freight.raw)
         for worker in (store, listener):
             worker.hear()
         time.sleep(0.3)  # the subscription to ACKs is on its way
