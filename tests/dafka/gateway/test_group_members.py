@@ -35,7 +35,7 @@ def test_a_member_joins_in_every_version(version):
 @pytest.mark.parametrize("version", SERVED[Api.SYNC_GROUP])
 def test_members_get_what_the_leader_assigns_in_every_version(version):
     async def play():
-        groups = KafkaGroups(CoordinatorSettings(initial_delay_ms=20))
+        groups = KafkaGroups(CoordinatorSettings(initial_delay_ms=200))
         joined = await asyncio.gather(groups.join(version=3), groups.join(version=3))
         leader, other = sorted(joined, key=lambda one: not one.members)
         waiting = asyncio.create_task(groups.sync(other.member_id, 1, version=version))
@@ -157,7 +157,7 @@ def test_who_tells_too_much_or_nothing_is_refused(told, error):
 
 def test_who_does_not_lead_brings_no_assignments():
     async def play():
-        groups = KafkaGroups(CoordinatorSettings(initial_delay_ms=20))
+        groups = KafkaGroups(CoordinatorSettings(initial_delay_ms=200))
         joined = await asyncio.gather(groups.join(version=3), groups.join(version=3))
         other = min(joined, key=lambda one: len(one.members))
         refused = await groups.sync(other.member_id, 1, {other.member_id: bytes(1_000)})

@@ -17,7 +17,6 @@ from dafka.protocol.chosen_stores import ChosenStores
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Appended
-from dafka.protocol.fetches import Stream
 from dafka.protocol.heads import HeadSchedule
 from dafka.protocol.machine import earliest
 from dafka.protocol.producer import ProducerMachine
@@ -289,10 +288,6 @@ def read_what_is_not_stored(patch):
     patch.setattr(HighWatermarks, "end", lambda self, partition: 1 << 40)
 
 
-def believe_any_log_start(patch):
-    patch.setattr(Stream, "reaches", lambda self, sequence: True)
-
-
 def acknowledge_what_is_not_kept(patch):
     original = StoreMachine._receive
 
@@ -378,7 +373,6 @@ MUTANTS = [
     (publish_what_the_spool_refused, 26, TWICE | NEVER),
     (forget_to_wake_the_role, 5, NEVER),
     (read_what_is_not_stored, 0, {Name.NOT_STORED}),
-    (believe_any_log_start, 899, {Name.GAP}),
     (acknowledge_what_is_not_kept, 11, {Name.ACK_NOT_DURABLE}),
     (take_what_is_not_kept, 4, {Name.PHANTOM}),
     (drop_what_is_kept, 4, NEVER),

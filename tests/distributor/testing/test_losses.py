@@ -38,7 +38,7 @@ def test_survivors_of_every_loss_converge_to_what_they_have(size, lost):
     every = list(every_loss(size, lost))
     share = 1 if size <= 4 else max(1, min(SHARE, len(every) // LEAST))
     for index, (topology, chosen) in enumerate(every):
-        if index % share == 0:
+        if index % share == share // 2:  # the first of each kind may all lose what nobody needs
             outcome = run(topology, chosen, index)
             assert not outcome.problems, (chosen, topology.tree, index, outcome.problems)
             pulled += outcome.pulled
