@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, RecordError
+from dafka.model import ALL_SLOTS, Slots
 from dafka.query.client import LOOK_TIMEOUT_MS, SIGN_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
@@ -42,6 +43,7 @@ class Holding:
         heads: Last sequence of every partition there.
         error: Why there is no answer.
         starts: Log start of every partition there: retention has taken what was before.
+        slots: Of which it is: of one store among several those that it keeps.
     """
 
     cluster: str
@@ -49,6 +51,7 @@ class Holding:
     heads: dict[Partition, int]
     error: str = ""
     starts: dict[Partition, int] = field(default_factory=dict)
+    slots: Slots = ALL_SLOTS
 
     @property
     def records(self) -> int:
@@ -105,10 +108,13 @@ def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holdin
 def survey_stores(
     cluster: ClusterSpec, timeout_ms: int = LOOK_TIMEOUT_MS
 ) -> tuple[list[Holding], list[str]]:
-    """Ask every store of one cluster; what each holds, under its own name, and who did not say."""
+    """Ask every store of one cluster; what each keeps, under its own name, and who did not say."""
     with ClusterClient(Cluster.declared(cluster), timeout_ms) as stores:
-        answers = stores.all(lambda store: store.ranges())
-    held = [_holding(cluster, store, ranges) for store, ranges in answers.given.items()]
+        answers = stores.all(lambda store: (store.own_ranges(), store.kept))
+    held = [
+        replace(_holding(cluster, store, ranges), slots=slots)
+        for store, (ranges, slots) in answers.given.items()
+    ]
     silent = [f"{cluster.name} {store}: {error}" for store, error in answers.failures.items()]
     named = {partition for holding in held for partition in holding.heads}
     held = at_once(lambda one: _named(cluster, one, named, timeout_ms), held)
@@ -149,7 +155,7 @@ def _named(
     cluster: ClusterSpec, holding: Holding, partitions: set[Partition], timeout_ms: int
 ) -> Holding:
     """The same with those of `partitions` that the store has forgotten: it still has an end."""
-    unlisted = partitions - holding.heads.keys()
+    unlisted = {one for one in partitions - holding.heads.keys() if holding.slots.keeps(*one)}
     if holding.store is None or not unlisted:
         return holding
     try:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.process.clock import Clock
-    from dafka.query.client import StoreClient
     from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
@@ -129,11 +128,11 @@ class ClusterClient:
         """Ask this one of the stores first."""
         self._order = tuple(sorted(self._order, key=lambda one: one != endpoint))
 
-    def all(self, ask: Callable[[StoreClient], T]) -> Answers[T]:
+    def all(self, ask: Callable[[SharingStore], T]) -> Answers[T]:
         """Ask every store; return what is answered, and why the rest is not."""
         return self._answers(ask, len(self._cluster.stores))
 
-    def first(self, ask: Callable[[StoreClient], T]) -> T:
+    def first(self, ask: Callable[[SharingStore], T]) -> T:
         """Return the answer of the first store that gives one.
 
         Raises:
@@ -144,7 +143,7 @@ class ClusterClient:
             return answer
         raise _no_store(answers)
 
-    def first_with(self, ask: Callable[[StoreClient], T | None]) -> T | None:
+    def first_with(self, ask: Callable[[SharingStore], T | None]) -> T | None:
         """Return the first answer that is not None; None if every store answers that.
 
         Raises:
@@ -165,7 +164,7 @@ class ClusterClient:
             raise _no_store(Answers({}, failures))
         return found
 
-    def best(self, ask: Callable[[StoreClient], T], rank: Callable[[T], object]) -> T:
+    def best(self, ask: Callable[[SharingStore], T], rank: Callable[[T], object]) -> T:
         """Ask every store; return the answer of the highest rank, the first of equals.
 
         Raises:
@@ -176,7 +175,7 @@ class ClusterClient:
             raise _no_store(answers)
         return max(answers.given.values(), key=rank)  # type: ignore[arg-type]  # ranks compare
 
-    def majority(self, ask: Callable[[StoreClient], T]) -> list[T]:
+    def majority(self, ask: Callable[[SharingStore], T]) -> list[T]:
         """Return the answers of more than half of the stores.
 
         Raises:
@@ -184,7 +183,7 @@ class ClusterClient:
         """
         return self.some(ask, len(self._cluster.stores) // 2 + 1)
 
-    def some(self, ask: Callable[[StoreClient], T], stores_min: int) -> list[T]:
+    def some(self, ask: Callable[[SharingStore], T], stores_min: int) -> list[T]:
         """Return the answers of so many stores; of no more than it takes.
 
         Raises:
@@ -198,7 +197,7 @@ class ClusterClient:
             )
         return list(answers.given.values())
 
-    def _answers(self, ask: Callable[[StoreClient], T], stores_max: int) -> Answers[T]:
+    def _answers(self, ask: Callable[[SharingStore], T], stores_max: int) -> Answers[T]:
         given: dict[str, T] = {}
         failures: dict[str, QueryError] = {}
         for endpoint in self._order:
@@ -211,7 +210,7 @@ class ClusterClient:
         self._put_last(failures, others_answer=bool(given))
         return Answers(given, failures)
 
-    def _ask(self, endpoint: str, ask: Callable[[StoreClient], T]) -> T:
+    def _ask(self, endpoint: str, ask: Callable[[SharingStore], T]) -> T:
         store = self.store(endpoint)
         silent = self._clock.now_ms() < self._silent.get(endpoint, 0)
         timeout_ms = self._timeout_ms if endpoint in self._answered else self._connect_ms

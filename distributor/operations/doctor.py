@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
+from dafka.model import ALL_SLOTS, Slots
 from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
@@ -34,14 +35,14 @@ from distributor.survey import at_once, furthest, lacking, survey
 from topology.processes import ProcessKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from dafka.model import Partition
     from dafka.query.messages import HealthResponse
     from distributor.operations.recovery import RecoveryPoint
     from distributor.operations.status import ClusterStatus, LinkStatus
     from distributor.survey import Holding
-    from topology.model import ClusterSpec, Topology
+    from topology.model import ClusterSpec, StoreSpec, Topology
     from topology.plan import Plan
     from topology.processes import Process
 
@@ -141,7 +142,7 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
     for vitals in all_vitals:
         process = vitals.process
         reasons = "; ".join(vitals.reasons)
-        means = _means(topology.cluster(process.cluster), process.kind)
+        means = _means(topology.cluster(process.cluster), process)
         match vitals.state:
             case "no answer":
                 what = f"does not answer ({reasons}): {means}"
@@ -169,15 +170,25 @@ def _of_processes(topology: Topology, all_vitals: list[Vitals]) -> Iterator[Diag
                 yield from _of_holds(vitals)
 
 
-def _means(cluster: ClusterSpec, kind: ProcessKind) -> str:
+def _means(cluster: ClusterSpec, process: Process) -> str:
     """What it means that a process of a cluster does not work."""
+    kind = process.kind
+    if kind is ProcessKind.STORE:
+        lacking = _kept_by_none(cluster.stores, lambda one: one.query not in process.command)
+        if lacking and lacking != ALL_SLOTS:
+            return f"what is published in slots {lacking} is not stored"
+        return _MEANS_ALONE[kind] if lacking else _MEANS[kind]
     members: Mapping[ProcessKind, Sequence[object]] = {
-        ProcessKind.STORE: cluster.stores,
         ProcessKind.GATEWAY: cluster.gateways,
         ProcessKind.REPLICA: cluster.replicas,
         ProcessKind.CONTROLLER: cluster.controllers,
     }
     return _MEANS_ALONE[kind] if len(members.get(kind, ())) == 1 else _MEANS[kind]
+
+
+def _kept_by_none(stores: Iterable[StoreSpec], works: Callable[[StoreSpec], bool]) -> Slots:
+    """The slots of which there is no store that works."""
+    return ALL_SLOTS.without(Slots.of(part for one in stores if works(one) for part in one.slots))
 
 
 def _of_clock(vitals: Vitals) -> Iterator[Diagnosis]:
@@ -272,10 +283,12 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                     f"dafka holes --store {endpoint} --skip {shlex.quote(topics[0])}",
                 )
         yield from _of_new_disks(cluster, answers.given, answers.failures)
+        lacking = _kept_by_none(cluster.stores, lambda one: one.query in answers.given)  # noqa: B023
+        of = "" if lacking == ALL_SLOTS else f" of slots {lacking}"
         for error in answers.failures.values():
             what = f"its store does not answer ({error})"
-            if len(cluster.stores) == 1:
-                what += ": producers there keep their records until it is back, then wait"
+            if lacking:
+                what += f": producers there keep their records{of} until it is back, then wait"
             yield Diagnosis(
                 cluster.name, what, "start the store, or mend the network on the way to it"
             )

@@ -5,7 +5,8 @@ due everywhere, and clusters that lack something get a while to take it in. Then
 be compared, each partition is, from the log starts up to those heads, by digests that the stores
 work out: contents do not travel. Envelopes differ between clusters by design and are left out;
 batch boundaries do not matter. For a cluster of several stores the one that holds most is compared
-with other clusters, and then the others with that one, in the same way.
+with other clusters, and then the others with that one, in the same way; where stores share slots,
+those that keep the same.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def _of_stores(
     due = furthest(holding.heads for holding in before)
 
     def waits(holding: Holding) -> bool:
-        return bool(lacking(due, holding.heads))
+        return any(holding.slots.keeps(*partition) for partition in lacking(due, holding.heads))
 
     after = _settled(before, look, waits, settle_s, only, stopped)
     verdict = Verdict({}, deep=deep)
@@ -162,6 +163,8 @@ def _kept(
 def _parts(partition: Partition, holdings: Sequence[Holding], due: int) -> dict[str, range]:
     kept = {}
     for holding in holdings:
+        if not holding.slots.keeps(*partition):
+            continue
         end = min(holding.heads.get(partition, -1), due) + 1
         kept[holding.cluster] = range(min(holding.starts.get(partition, 0), end), end)
     return kept

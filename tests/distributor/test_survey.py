@@ -23,6 +23,7 @@ from distributor.survey import (
     survey_group,
 )
 from tests.support.query_port import unanswered
+from tests.support.shares import also_shared
 
 pytestmark = pytest.mark.net
 
@@ -51,6 +52,7 @@ def test_a_record_of_a_store_is_read_by_its_sequence(pair, make_batch):
         assert record_at(client, OTHER, 0) is None
 
 
+@also_shared
 def test_every_cluster_says_what_it_holds(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
     other = Partition("other", "CD" * 16)
@@ -91,6 +93,7 @@ def test_where_each_partition_begins_is_told(pair, make_batch):
     assert second.starts == {}
 
 
+@also_shared
 def test_a_cluster_that_has_forgotten_a_partition_still_says_where_it_ended(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
     pair.fill(2, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
@@ -135,6 +138,7 @@ def test_what_is_published_where_nothing_is_sent_from_is_nobody_elses(pair, make
 ORDERS = Partition("orders", "AB" * 16)
 
 
+@also_shared
 def test_every_cluster_tells_its_copy(pair, make_batch):
     pair.fill(1, make_batch([b"a", b"b"]))
     pair.fill(2, make_batch([b"a", b"b"], envelope=Envelope(origin=1, copy_flags=1, epoch=0)))

@@ -22,6 +22,7 @@ from distributor.dashboard.catalogue import (
 from distributor.offsets.explanation import GroupView
 from distributor.survey import Holding, survey
 from tests.support.batches import unreadable_from
+from tests.support.shares import also_shared
 from topology.testing import topology_of, tree_of
 
 A, B = Partition("orders", "AB" * 16), Partition("orders", "CD" * 16)
@@ -66,6 +67,7 @@ def test_more_topics_than_a_page_shows_are_counted():
 
 
 @pytest.mark.net
+@also_shared
 def test_the_newest_messages_of_many_partitions_come_first(pair, make_batch):
     batches = [make_batch([b"%d" % n for n in range(50)], timestamp_ms=5)]
     batches += [make_batch([b"small"], sequence=50, timestamp_ms=7)]

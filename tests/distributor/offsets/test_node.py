@@ -15,6 +15,7 @@ from dafka.node.producer import Producer
 from dafka.query.client import StoreClient
 from distributor.offsets.distributor import OffsetsDistributor, OffsetsRound
 from distributor.offsets.node import OffsetsNode
+from tests.support.shares import also_shared
 from topology import plan
 from topology.model import OffsetSettings
 
@@ -53,6 +54,7 @@ def position(cluster, key):
     return None if held is None else held.position
 
 
+@also_shared
 def test_a_position_comes_across_by_time(pair, node, make_batch, until):
     batch = make_batch([b""] * 10)
     for number in (1, 2):

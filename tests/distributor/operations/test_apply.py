@@ -21,6 +21,7 @@ from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
 from distributor.operations.apply import QUIET_S, Applying
 from distributor.operations.replicas import ToldByReplicas
+from tests.support.shares import also_shared
 from topology import plan
 from topology.diff import Action, Step
 
@@ -140,6 +141,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
     assert applying.look(silence) == "c1 to answer"
 
 
+@also_shared
 def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]))
     applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)

@@ -13,6 +13,7 @@ from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
+from tests.support.shares import also_shared
 from topology import plan
 from topology.model import ControllerSpec, GatewaySpec, Links, Placement, ReplicaSpec
 from topology.processes import ProcessKind
@@ -29,6 +30,7 @@ def examined(pair, processes=()):
     return examine(plan(pair.topology), processes, clock=lambda: late_ms, settle_s=0.0)
 
 
+@also_shared
 def test_where_all_is_well_there_is_nothing_to_say(pair, make_batch):
     for number in (1, 2):
         pair.fill(number, make_batch([b"x"]))
@@ -68,6 +70,7 @@ def test_a_link_without_either_end_names_both():
     assert finding.what == "cannot be judged: c1 and c2 do not answer"
 
 
+@also_shared
 def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 3, timestamp_ms=5))
     with pair.running():
@@ -255,12 +258,29 @@ def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch):
         assert examine(plan(placed), [], lambda: int(LATE_S * 1_000), settle_s=0.0) == []
 
 
-def test_an_only_store_is_told_from_one_of_several(pair, monkeypatch):
+@pytest.mark.parametrize(
+    ("shares", "means"),
+    [
+        ((), "nothing that is published on its cluster is stored"),
+        (("0-2047", "2048-4095"), "what is published in slots 0-2047 is not stored"),
+        (("0-2047", "0-4095"), "its cluster has one place less where records are kept"),
+    ],
+)
+def test_an_only_store_is_told_from_one_of_several(make_pair, monkeypatch, shares, means):
+    pair = make_pair(shares=shares)
     store = processes_of(plan(pair.topology), pair.file)[2]
     monkeypatch.setattr(module, "probe", lambda _: [Vitals(store, "no answer", ("x",))])
     with pair.running():
         (finding,) = examined(pair)
-    assert "nothing that is published on its cluster is stored" in finding.what
+    assert means in finding.what
+
+
+def test_of_stores_that_do_not_answer_it_is_said_which_slots_nobody_keeps(make_pair):
+    pair = make_pair(shares=("0-2047", "2048-4095"))
+    with pair.running(away=[0]):
+        (away, *_) = examined(pair)
+    assert away.about == "c1"
+    assert "producers there keep their records of slots 0-2047 until it is back" in away.what
 
 
 def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):

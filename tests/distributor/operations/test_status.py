@@ -26,6 +26,7 @@ from distributor.operations.status import (
     status_of,
 )
 from distributor.survey import Holding
+from tests.support.shares import also_shared
 from topology import load, plan
 from topology.model import Links
 from topology.output import print_json
@@ -118,6 +119,7 @@ def test_what_no_replica_does_is_told_and_is_not_well(pair, monkeypatch):
     assert (found.idle, found.well) == (told.idle, False)
 
 
+@also_shared
 def test_equal_clusters_have_no_lag(pair, make_batch):
     copy = Envelope(origin=1, copy_flags=1)
     pair.fill(1, make_batch([b"1", b"2"]))
@@ -128,6 +130,7 @@ def test_equal_clusters_have_no_lag(pair, make_batch):
     assert found.links == [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
 
 
+@also_shared
 def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_batch):
     pair.fill(1, make_batch([b"1"], timestamp_ms=0))
     pair.fill(1, make_batch([b"2", b"3"], 1, timestamp_ms=4_000))
