@@ -18,6 +18,8 @@ from topology.terminal import installed_version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typer.models import OptionInfo
+
     from dafka.process.web_access import WebAccess
 
 DEFAULT_TOWER = "tcp://127.0.0.1:5556"
@@ -148,23 +150,22 @@ OneStore = Annotated[
     str,
     typer.Option("--store", callback=first_endpoint, help="Query port of a store of the cluster."),
 ]
+
+
+def _stores(what: str) -> OptionInfo:
+    """One or more stores, by default the one of this machine."""
+    option: OptionInfo = typer.Option(
+        "--store", default_factory=lambda: [DEFAULT_QUERY], show_default=DEFAULT_QUERY, help=what
+    )
+    return option
+
+
 Stores = Annotated[
     list[str],
-    typer.Option(
-        "--store",
-        default_factory=lambda: [DEFAULT_QUERY],
-        show_default=DEFAULT_QUERY,
-        help="Query port of a store of the cluster; where stores share slots, repeat it for all.",
-    ),
+    _stores("Query port of a store of the cluster; where stores share slots, repeat it for all."),
 ]
 AllStores = Annotated[
-    list[str],
-    typer.Option(
-        "--store",
-        default_factory=lambda: [DEFAULT_QUERY],
-        show_default=DEFAULT_QUERY,
-        help="Query port of a store; repeat it for every store of the cluster.",
-    ),
+    list[str], _stores("Query port of a store; repeat it for every store of the cluster.")
 ]
 Host = Annotated[
     str,
