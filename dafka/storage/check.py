@@ -33,6 +33,8 @@ class CheckReport:
     problems: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     """No damage: records that no store of the cluster had when this one went on without them."""
+    unread: int = 0
+    """Partitions that were not looked at, as there was so much wrong with others."""
 
 
 def check(log: RecordLog) -> CheckReport:
@@ -49,6 +51,7 @@ def check(log: RecordLog) -> CheckReport:
         except StorageError as error:
             findings.problems.append(f"{_name(partition)}: {error}")
         if len(findings.problems) >= PROBLEMS_MAX:
+            findings.unread = len(log.extents()) - findings.partitions
             break
     return findings
 

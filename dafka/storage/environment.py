@@ -18,6 +18,7 @@ import shutil
 import struct
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import TYPE_CHECKING
 from uuid import uuid4
 from zlib import crc32
@@ -99,6 +100,9 @@ class Environment:
         self._drawn = identity or address_of(uuid4())
         self._sync = sync
         self._map_bytes = map_bytes
+        self._kept: lmdb.Transaction[bytes] | None = None
+        self._keeper = 0
+        """The thread that has begun it."""
         created = self._made()
         with ExitStack() as opened, self.errors("open"):
             opened.callback(DirectoryLock(self._directory, kind).release)
@@ -120,16 +124,72 @@ class Environment:
         return self._tables[name]
 
     @contextmanager
-    def reading(self, attempt: str = "read") -> Iterator[lmdb.Transaction[memoryview]]:
-        """A transaction that sees one state, and hands out views that end with it.
+    def reading(self, attempt: str = "read") -> Iterator[lmdb.Transaction[bytes]]:
+        """A transaction that sees one state: the one that `change` has left, if it is open.
 
         While it is open no page that is freed can be used again, so it must not stay open.
 
         Raises:
             StorageError: The disk refused.
         """
-        with self.errors(attempt), self._lmdb.begin(buffers=True) as transaction:
-            yield transaction
+        with self.errors(attempt):
+            if self._kept is not None:
+                yield self._kept_here()
+                return
+            with self._lmdb.begin() as transaction:
+                yield transaction
+
+    def change(self, attempt: str, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
+        """Do `work` in a transaction that stays open until `commit`, for whatever comes next.
+
+        Args:
+            attempt: What that is, for the error message.
+            work: Not called again.
+
+        Returns:
+            Whether there was enough room. If not, there is now, and whatever was not committed is
+            lost, as it is with errors.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        with self.errors(attempt):
+            try:
+                if self._kept is None:
+                    self._kept, self._keeper = self._lmdb.begin(write=True), get_ident()
+                work(self._kept_here())
+            except lmdb.MapFullError:
+                self.drop()
+                self._make_room()
+                return False
+            except BaseException:
+                self.drop()
+                raise
+        return True
+
+    def commit(self, attempt: str) -> bool:
+        """End what `change` has begun: it survives a power cut. Returns and raises as that does."""
+        kept, self._kept = self._kept and self._kept_here(), None
+        if kept is None:
+            return True
+        before = self._lmdb.info()["last_txnid"]
+        with self.errors(attempt):
+            try:
+                kept.commit()
+            except lmdb.MapFullError:
+                self._make_room()
+                return False
+            except lmdb.Error:
+                if self._has_given_up():
+                    self._open_again(before)
+                raise
+        return True
+
+    def drop(self) -> None:
+        """Take back what was changed and not committed."""
+        if self._kept is not None:
+            self._kept_here().abort()
+            self._kept = None
 
     def write(self, attempt: str, work: Callable[[lmdb.Transaction[bytes]], None]) -> None:
         """Do `work` in one transaction: all of it is there afterwards, or nothing.
@@ -144,9 +204,7 @@ class Environment:
         """
         with self.errors(attempt):
             while not self._written(work):
-                # A backup that was killed holds what was freed since, until somebody looks.
-                if not self._lmdb.reader_check():
-                    self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
+                self._make_room()
 
     def unsealed(self, attempt: str, key: bytes, value: bytes) -> bytes:
         """Return what was `sealed`.
@@ -189,7 +247,8 @@ class Environment:
             return before, file.stat().st_size
 
     def close(self) -> None:
-        """Release the directory; may be called again."""
+        """Release the directory; may be called again. What is not committed is lost."""
+        self.drop()
         self._opened.close()
 
     @contextmanager
@@ -204,10 +263,10 @@ class Environment:
                 f"cannot {attempt} {self._kind} at {str(self._directory)!r}: {error}"
             ) from error
 
-    def damaged(self, attempt: str, what: str) -> StorageError:
-        """Return what to raise where the file holds something that was not written there."""
+    def damaged(self, attempt: str, what: str, file: str = FILE) -> StorageError:
+        """Return what to raise where a file holds something that was not written there."""
         return StorageError(
-            f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {FILE} is "
+            f"cannot {attempt} {self._kind} at {str(self._directory)!r}: its file {file} is "
             f"damaged ({what}); put back a copy, or move the directory away and begin anew"
         )
 
@@ -230,6 +289,17 @@ class Environment:
         needed = (self._lmdb.info()["last_pgno"] + 1) * self._lmdb.stat()["psize"]
         if size < needed:
             raise self.damaged("open", f"{size:,} bytes, {needed:,} are in use")
+
+    def _kept_here(self) -> lmdb.Transaction[bytes]:
+        # The lock of a transaction belongs to its thread: another one would wait for ever.
+        assert self._keeper == get_ident(), "changed by another thread, and not committed"
+        assert self._kept is not None
+        return self._kept
+
+    def _make_room(self) -> None:
+        # A backup that was killed holds what was freed since, until somebody looks.
+        if not self._lmdb.reader_check():
+            self._lmdb.set_mapsize(2 * self._lmdb.info()["map_size"])
 
     def _written(self, work: Callable[[lmdb.Transaction[bytes]], None]) -> bool:
         """Whether the map was large enough."""

@@ -184,6 +184,7 @@ class RecordLog(Protocol):
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
         forgets: Collection[Partition] = NONE,
+        erases: Collection[Partition] = NONE,
     ) -> None:
         """Trim, skip, append `batches` in the order given, change tables; all or nothing.
 
@@ -195,6 +196,7 @@ class RecordLog(Protocol):
                 nothing is kept begins there; one that reaches as far goes on as it is.
             entries: To be put into tables, or removed.
             forgets: Partitions of which nothing is kept, and nothing else is to be changed.
+            erases: The same, but not even where they ended is known afterwards.
 
         Raises:
             StorageError: The disk refused, or a batch does not follow its partition's head, or a
@@ -234,6 +236,9 @@ class RecordLog(Protocol):
 
         At most `count_max`, only those behind `after`.
         """
+
+    def commit(self) -> None:
+        """Finish what appends have left for a quiet moment; nothing that can be seen changes."""
 
     def close(self) -> None:
         """Release the log. Nothing may be called after it."""
@@ -285,16 +290,22 @@ def heads_after(heads: Mapping[Partition, int], batches: Sequence[Batch]) -> dic
     """
     grown: dict[Partition, int] = {}
     for batch in batches:
-        assert batch.count >= 1
         partition = batch.partition
         head = grown[partition] if partition in grown else heads.get(partition, -1)
-        if batch.sequence != head + 1:
-            raise StorageError(
-                f'cannot append to partition "{partition.topic}/{partition.address}": '
-                f"sequence {batch.sequence} follows {head}"
-            )
-        grown[partition] = batch.end - 1
+        grown[partition] = _followed(head, batch)
     return grown
+
+
+def _followed(head: int, batch: Batch) -> int:
+    """Return the head of a partition behind a batch that has to follow the one before."""
+    assert batch.count >= 1
+    if batch.sequence != head + 1:
+        partition = batch.partition
+        raise StorageError(
+            f'cannot append to partition "{partition.topic}/{partition.address}": '
+            f"sequence {batch.sequence} follows {head}"
+        )
+    return head + batch.count
 
 
 def checked(
@@ -302,22 +313,26 @@ def checked(
     batches: Sequence[Batch],
     skips: Mapping[Partition, int],
     entries: Sequence[TableEntry],
-    forgets: Collection[Partition] = NONE,
+    gone: Collection[Partition] = NONE,
 ) -> None:
-    """See that batches follow their partitions' heads, entries fit, nothing kept is forgotten.
+    """See that batches follow their partitions' heads, entries fit, nothing kept is given up.
 
     Raises:
         StorageError: One does not.
     """
     heads: dict[Partition, int] = {}
-    for batch in batches:
-        known = extents.get(batch.partition)
-        heads[batch.partition] = known.head if known else -1
     for partition, sequence in skips.items():
         known = extents.get(partition)
         heads[partition] = max(known.head if known else -1, sequence - 1)
-    heads_after(heads, batches)
-    for partition in forgets:
+    for batch in batches:
+        partition = batch.partition
+        if partition in heads:
+            head = heads[partition]
+        else:
+            known = extents.get(partition)
+            head = known.head if known else -1
+        heads[partition] = _followed(head, batch)
+    for partition in gone:
         known = extents.get(partition)
         if known is None or known.start <= known.head or partition in heads:
             raise StorageError(

@@ -100,6 +100,7 @@ class MemoryLog:
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
         forgets: Collection[Partition] = NONE,
+        erases: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`.
 
@@ -110,7 +111,7 @@ class MemoryLog:
         touched = [*trims, *skips, *(batch.partition for batch in batches)]
         recalled = self.recall(touched)
         known = self._extents | recalled if recalled else self._extents
-        checked(known, batches, skips, entries, forgets)
+        checked(known, batches, skips, entries, [*forgets, *erases])
         for partition, extent in recalled.items():
             del self._forgotten[partition]
             self._extents[partition] = extent
@@ -125,10 +126,13 @@ class MemoryLog:
         for partition in forgets:
             self._forgotten[partition] = self._extents.pop(partition)
             self._kept.pop(partition, None)
+        for partition in erases:
+            del self._extents[partition]
+            self._kept.pop(partition, None)
         while len(self._forgotten) > self._forgotten_max:
             del self._forgotten[next(iter(self._forgotten))]
         changed = [*trims, *skipped_over, *(batch.partition for batch in batches)]
-        self.changes.note([*recalled, *changed, *forgets])
+        self.changes.note([*recalled, *changed, *forgets, *erases])
         for table, key, value in entries:
             values = self._tables.setdefault(table, {})
             if value is None:
@@ -184,6 +188,9 @@ class MemoryLog:
         found = sorted(self._tables.get(table, {}).items())
         chosen = [pair for pair in found if pair[0].startswith(prefix)]
         return [pair for pair in chosen if after is None or pair[0] > after][:count_max]
+
+    def commit(self) -> None:
+        """Nothing is left for later."""
 
     def close(self) -> None:
         """Nothing is held outside this object."""

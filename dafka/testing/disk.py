@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from dafka.storage.log import Extent, RecordLog, TableEntry
     from dafka.testing.world import SimNode
 
-    Written = Callable[[Sequence[Batch], Iterable[Partition], Mapping[Partition, range]], None]
+    Written = Callable[
+        [Sequence[Batch], Iterable[Partition], Mapping[Partition, range], Collection[Partition]],
+        None,
+    ]
 
 
 class SimDisk:
@@ -78,7 +81,7 @@ class SimLog(MemoryLog):
         held: What is on disk.
         disk: How it gets there.
         written: Told of every transaction that is on disk: what it has appended, of which
-            partitions it has dropped some, and what it has passed over.
+            partitions it has dropped some, what it has passed over, and what it has erased.
     """
 
     def __init__(
@@ -101,16 +104,16 @@ class SimLog(MemoryLog):
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
         forgets: Collection[Partition] = NONE,
+        erases: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
         assert not trims or not (batches or skips), "what is taken in drops nothing"
         self._disk.begin()
-        super().append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
-        held = self._held
-        change = partial(
-            held.append, batches, trims=trims, skips=skips, entries=entries, forgets=forgets
+        super().append(
+            batches, trims=trims, skips=skips, entries=entries, forgets=forgets, erases=erases
         )
-        self._disk.commit(partial(landed, held, change, batches, trims, skips, self._written))
+        what = batches, trims, skips, entries, forgets, erases
+        self._disk.commit(partial(landed, self._held, self._written, *what))
 
 
 class SettledTables:
@@ -143,20 +146,22 @@ class SettledTables:
 
 def landed(
     held: MemoryLog,
-    change: Callable[[], None],
+    written: Written,
     batches: Sequence[Batch],
     trims: Mapping[Partition, int],
     skips: Mapping[Partition, int],
-    written: Written,
+    entries: Sequence[TableEntry],
+    forgets: Collection[Partition],
+    erases: Collection[Partition],
 ) -> None:
-    """Make a change of what is on disk, and tell of it."""
+    """Make a change of what is on disk, as `RecordLog.append` does, and tell of it."""
     extents = {one: extent_of(held, one) for one in skips}
     skipped = {
         one: range(0 if extent is None else extent.head + 1, skips[one])
         for one, extent in extents.items()
     }
-    change()
-    written(batches, trims, skipped)
+    held.append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets, erases=erases)
+    written(batches, trims, skipped, erases)
 
 
 class SimSpool(MemorySpool):

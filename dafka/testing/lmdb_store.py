@@ -1,23 +1,26 @@
 """A simulated store on a real log, in a directory, that is compared with what it should hold.
 
 Its writes are on disk at once, whatever the simulated disk takes for them. Those that this refuses
-fail in the middle of LMDB's transaction, and the map is so small that it is often full.
+fail at the segment, and map and segments are so small that they are often full.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dafka.node.store import StoreSettings
+from dafka.errors import StorageError
+from dafka.node.store_settings import StoreSettings
+from dafka.storage.file_calls import FileCalls
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import NONE, NOTHING, ChangeOrder
 from dafka.testing.disk import landed
 from dafka.testing.nodes import SimStore, kept
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from dafka.model import Batch, Partition
@@ -27,6 +30,20 @@ if TYPE_CHECKING:
     from dafka.testing.world import SimMesh, World
 
 MAP_BYTES = 1 << 16
+SEGMENT_BYTES = 1 << 15
+INDEXED_BYTES = 1 << 12
+
+
+class SimFileCalls(FileCalls):
+    """Those of the system, unless they are to be refused."""
+
+    refused = False
+
+    def write(self, file: int, pieces: Sequence[bytes], at: int) -> int:
+        """Write, or not."""
+        if self.refused:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(file, pieces, at)
 
 
 class SimLmdbLog(LmdbLog):
@@ -38,11 +55,17 @@ class SimLmdbLog(LmdbLog):
     """
 
     def __init__(self, directory: Path, store: LmdbStore) -> None:
+        self._calls = SimFileCalls()
         super().__init__(
-            directory, durability=Durability.OS, clock=store.clock.wall_ms, map_bytes=MAP_BYTES
+            directory,
+            durability=Durability.OS,
+            clock=store.clock.wall_ms,
+            map_bytes=MAP_BYTES,
+            segment_bytes=SEGMENT_BYTES,
+            indexed_bytes=INDEXED_BYTES,
+            calls=self._calls,
         )
         self._store = store
-        self._refused = False
         self.changes = ChangeOrder(f"{store.name}.{store.incarnation}")  # by the seed alone
 
     @property
@@ -58,20 +81,23 @@ class SimLmdbLog(LmdbLog):
         skips: Mapping[Partition, int] = NOTHING,
         entries: Sequence[TableEntry] = (),
         forgets: Collection[Partition] = NONE,
+        erases: Collection[Partition] = NONE,
     ) -> None:
         """Change the log in one transaction; see `RecordLog.append`."""
         store = self._store
-        self._refused = not store.disk.takes()
-        super().append(batches, trims=trims, skips=skips, entries=entries, forgets=forgets)
-        change = partial(
-            store.log.append, batches, trims=trims, skips=skips, entries=entries, forgets=forgets
+        self._calls.refused = not store.disk.takes()
+        if self._calls.refused and not batches:
+            # The simulated disk refuses all; this one would find room for it in the index.
+            raise StorageError("cannot append: the disk is full")
+        super().append(
+            batches, trims=trims, skips=skips, entries=entries, forgets=forgets, erases=erases
         )
-        store.disk.commit(partial(landed, store.log, change, batches, trims, skips, store.written))
+        what = batches, trims, skips, entries, forgets, erases
+        store.disk.commit(partial(landed, store.log, store.written, *what))
 
-    def _put(self, transaction: Any, entries: Iterable[TableEntry]) -> None:  # noqa: ANN401 (LMDB has one door)
-        super()._put(transaction, entries)
-        if self._refused:  # the last that is written
-            raise OSError(errno.ENOSPC, "no space left")
+    def close(self) -> None:
+        """As by kill -9: what of the index is not on disk is found again in the segments."""
+        self._release()
 
 
 class LmdbStore(SimStore):

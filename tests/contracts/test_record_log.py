@@ -13,10 +13,10 @@ from dafka.model import Partition
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage.log import Outline, TableEntry, extent_of
 from dafka.wire.primitives import text
-from tests.support.record_logs import ORDERS, OTHERS, Lmdb, Memory, batch
+from tests.support.record_logs import ORDERS, OTHERS, KilledLmdb, Lmdb, Memory, batch
 
 
-@pytest.fixture(params=[Memory, Lmdb])
+@pytest.fixture(params=[Memory, Lmdb, KilledLmdb])
 def holder(request, tmp_path):
     holder = request.param(tmp_path)
     yield holder
@@ -306,6 +306,20 @@ def test_what_is_kept_is_not_forgotten(holder):
     assert holder.log.heads() == {ORDERS: 10}
 
 
+def test_of_an_erased_partition_not_even_its_end_is_left(holder):
+    emptied(holder, ORDERS, 10)
+    before = holder.log.changes.now
+    holder.log.append([], erases=[ORDERS])
+    assert [one for one, _ in holder.log.changes.since(before)] == [ORDERS]
+    for _ in range(2):
+        assert (holder.log.heads(), holder.log.records, holder.log.forgotten) == ({}, 0, 0)
+        assert holder.log.recall([ORDERS]) == {}
+        holder.reopen()
+    holder.log.append([batch(ORDERS, 0, 1)])
+    with pytest.raises(StorageError, match="cannot forget"):
+        holder.log.append([], erases=[ORDERS])
+
+
 def test_forgetting_is_a_change(holder):
     emptied(holder, ORDERS, 10)
     before = holder.log.changes.now
@@ -324,7 +338,7 @@ def test_partitions_do_not_get_records_of_those_that_are_forgotten(holder):
     assert holder.log.read(ORDERS, 3, 9, 99) == [batch(ORDERS, 3, 1, b"orders")]
 
 
-@pytest.mark.parametrize("kind", [Memory, Lmdb])
+@pytest.mark.parametrize("kind", [Memory, Lmdb, KilledLmdb])
 def test_the_longest_forgotten_leave_no_trace(kind, tmp_path):
     holder = kind(tmp_path, forgotten_max=2)
     gone = [Partition("orders", f"D{number}") for number in range(4)]
@@ -393,7 +407,7 @@ def test_tables_are_scanned_in_order_and_in_pages(holder):
     asked=st.integers(0, 51),
     trim=st.integers(0, 10),
 )
-@pytest.mark.parametrize("kind", [Memory, Lmdb])
+@pytest.mark.parametrize("kind", [Memory, Lmdb, KilledLmdb])
 @settings(max_examples=30, deadline=None)
 def test_find_agrees_with_looking_at_every_record(kind, times, gaps, asked, trim):
     with tempfile.TemporaryDirectory() as directory:

@@ -12,7 +12,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 from dafka.errors import StorageError
 from dafka.testing.strategies import partitions
-from tests.support.record_logs import Lmdb, Memory, batch
+from tests.support.record_logs import KilledLmdb, Lmdb, Memory, batch
 
 if TYPE_CHECKING:
     from dafka.model import Batch, Partition
@@ -159,6 +159,10 @@ class LmdbMachine(LogMachine):
     kind = Lmdb
 
 
+class KilledLmdbMachine(LogMachine):
+    kind = KilledLmdb
+
+
 _settings = settings(
     deadline=None, suppress_health_check=[HealthCheck.too_slow], stateful_step_count=30
 )
@@ -166,3 +170,5 @@ TestMemoryLog = LogMachine.TestCase
 TestMemoryLog.settings = _settings
 TestLmdbLog = LmdbMachine.TestCase
 TestLmdbLog.settings = _settings
+TestKilledLmdbLog = KilledLmdbMachine.TestCase
+TestKilledLmdbLog.settings = _settings

@@ -35,5 +35,23 @@ class Lmdb:
         return LmdbLog(self.directory, durability=Durability.OS, forgotten_max=self._forgotten_max)
 
 
+class KilledLmdb(Lmdb):
+    """One that is never closed, and has segments and an index that are often full."""
+
+    def reopen(self):
+        self.log._release()  # as by kill -9: the index on the disk is behind
+        self.log = self._opened()
+
+    def _opened(self):
+        return LmdbLog(
+            self.directory,
+            durability=Durability.OS,
+            forgotten_max=self._forgotten_max,
+            map_bytes=1 << 17,
+            segment_bytes=500,
+            indexed_bytes=300,
+        )
+
+
 def batch(partition, sequence, count, content=b"content"):
     return Batch(partition, sequence, count, content)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 from contextlib import contextmanager
 
@@ -12,11 +14,14 @@ import pytest
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, enclosed
+from dafka.storage import backup
 from dafka.storage.backup import back_up, read_manifest, restore
 from dafka.storage.check import check
+from dafka.storage.environment import BACKUP_LOCK, DirectoryLock
 from dafka.storage.lmdb_log import LmdbLog
 from dafka.storage.log import TableEntry
 from dafka.storage.new_disk import catch_up, is_new
+from tests.support.earlier_log import as_format_5
 
 P, Q = Partition("flights", "AA"), Partition("orders", "BB")
 KEPT = ("commits",)
@@ -47,9 +52,9 @@ def store(tmp_path):
         return log.identity
 
 
-def made(tmp_path, name="backup", progress=lambda done, most: None, store="store"):
+def made(tmp_path, name="backup", progress=lambda done, most: None, store="store", **settings):
     places = tmp_path / store, tmp_path / name
-    return back_up(*places, program="1.0", wall_ms=5, progress=progress)
+    return back_up(*places, program="1.0", wall_ms=5, progress=progress, **settings)
 
 
 def restored(tmp_path, name="restored", source="backup"):
@@ -63,10 +68,12 @@ def test_what_is_restored_has_every_record_of_the_moment(tmp_path, store):
     assert (manifest.store, manifest.made_ms, manifest.program) == (store, 5, "1.0")
     assert manifest.topics == {"flights": {"AA": (10, 40)}, "orders": {"BB": (0, 1)}}
     assert (manifest.partitions, manifest.records) == (2, 31)
-    assert told[-1][0] == manifest.size == (tmp_path / "backup/data.mdb").stat().st_size
+    backup = tmp_path / "backup"
     assert all(done <= most for done, most in told)
-    files = [one.name for one in (tmp_path / "backup").iterdir()]
-    assert sorted(files) == ["data.mdb", "manifest.json"]
+    files = {str(one.relative_to(backup)) for one in backup.rglob("*") if one.is_file()}
+    assert files == {*manifest.files, "manifest.json"}
+    assert [*manifest.files] == ["data.mdb", "segments/0000000001.log"]
+    assert manifest.size == sum((backup / name).stat().st_size for name in manifest.files)
     _, identity = restored(tmp_path)
     with opened(tmp_path / "restored") as back, opened(tmp_path / "store") as log:
         assert back.identity == identity
@@ -187,7 +194,41 @@ def test_one_that_is_killed_leaves_a_draft_and_the_next_one_clears_up(tmp_path):
 @pytest.mark.slow
 def test_one_log_is_copied_once_at_a_time(tmp_path):
     with dying(tmp_path), pytest.raises(StorageError, match=r"to back it up at .*by process"):
-        made(tmp_path, "other")
+        made(tmp_path, "other", patience_s=0)
+
+
+def test_it_waits_for_a_store_that_gives_disk_back(tmp_path, monkeypatch):
+    lock = DirectoryLock(tmp_path / "store", "log", BACKUP_LOCK)
+    monkeypatch.setattr(backup, "sleep", lambda _seconds: lock.release())
+    assert made(tmp_path).records == 31
+
+
+def test_a_backup_of_the_version_before_is_restored(tmp_path, store):
+    as_format_5(tmp_path / "store")
+    file = tmp_path / "store/data.mdb"
+    (tmp_path / "backup").mkdir()
+    shutil.copy(file, tmp_path / "backup")
+    said = {
+        "version": 1,
+        "program": "0.9",
+        "log_format": "5",
+        "store": store,
+        "made_ms": 4,
+        "size": file.stat().st_size,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "topics": {"flights": {"AA": [10, 40]}, "orders": {"BB": [0, 1]}},
+    }
+    (tmp_path / "backup/manifest.json").write_text(json.dumps(said))
+    manifest, identity = restored(tmp_path)
+    assert (manifest.store, manifest.records) == (store, 31)
+    with opened(tmp_path / "restored") as back:
+        assert back.identity == identity != store
+        assert {one: extent[:2] for one, extent in back.extents().items()} == {
+            P: (10, 39),
+            Q: (0, 0),
+        }
+        assert check(back).problems == []
+        back.append([batch(P, 40)])
 
 
 @pytest.mark.slow
@@ -204,12 +245,17 @@ def test_a_store_whose_map_is_full_looks_first_for_who_was_killed(tmp_path):
     ("change", "told"),
     [
         (lambda said: said | {"log_format": "9", "program": "7.0"}, "format '9'.*use '7.0'"),
-        (lambda said: said | {"version": 2}, "cannot restore"),
+        (lambda said: said | {"version": 3}, "cannot restore"),
         (lambda said: {"version": 1}, "is none of this version's"),
         (lambda said: said | {"topics": 3}, "is none of this version's"),
         (lambda said: [], "is none of this version's"),
-        (lambda said: said | {"size": 1}, "is damaged"),
-        (lambda said: said | {"sha256": "00"}, "is damaged"),
+        (lambda said: said | {"files": {"data.mdb": [1, said["files"]["data.mdb"][1]]}}, "damaged"),
+        (
+            lambda said: said | {"files": {"data.mdb": [said["files"]["data.mdb"][0], ""]}},
+            "damaged",
+        ),
+        (lambda said: said | {"files": said["files"] | {"../x": [0, ""]}}, "is no file of a log"),
+        (lambda said: said | {"files": {}}, "is no file of a log"),
     ],
 )
 def test_what_is_no_backup_of_this_version_is_refused(tmp_path, change, told):
@@ -246,7 +292,7 @@ def test_a_log_of_another_version_is_refused(tmp_path):
         opened.begin(write=True) as changing,
     ):
         changing.put(b"format", b"4", db=opened.open_db(b"meta", changing))
-    with pytest.raises(StorageError, match="its format is '4', this version copies '5'"):
+    with pytest.raises(StorageError, match="its format is '4', this version copies '6'"):
         made(tmp_path)
     with lmdb.open(str(tmp_path / "strange")) as opened, opened.begin(write=True) as changing:
         changing.put(b"x", b"y")

@@ -97,4 +97,6 @@ def test_problems_are_bounded(log):
     log.append([batch(place, 0) for place in places])
     for place in places:
         log._extents[place] = log._extents[place]._replace(size=1)
-    assert len(check(log).problems) == PROBLEMS_MAX
+    findings = check(log)
+    assert len(findings.problems) == PROBLEMS_MAX
+    assert (findings.partitions, findings.unread) == (PROBLEMS_MAX, 3)

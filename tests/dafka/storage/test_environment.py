@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -340,4 +341,77 @@ def test_what_cannot_be_opened_again_has_to_be_started_again(tmp_path, monkeypat
     monkeypatch.setattr(environment, "_opened", refuse)
     with pytest.raises(RestartError, match=r"cannot be opened again: .*No such device; start"):
         put(one, b"lost", b"2")
+    one.close()
+
+
+def change(environment, key, value):
+    table = environment.table(b"table")
+    return environment.change("write to", lambda transaction: transaction.put(key, value, db=table))
+
+
+def test_what_is_changed_is_seen_and_stays_once_it_is_committed(tmp_path):
+    one = opened(tmp_path)
+    assert one.commit("write to")  # nothing
+    assert change(one, b"kept", b"1")
+    assert one.commit("write to")
+    assert change(one, b"lost", b"2")
+    assert contents(one) == {b"kept": b"1", b"lost": b"2"}
+    one.close()
+    one = opened(tmp_path)
+    assert contents(one) == {b"kept": b"1"}
+    assert change(one, b"dropped", b"3")
+    one.drop()
+    assert contents(one) == {b"kept": b"1"}
+    one.close()
+
+
+def test_a_change_that_fails_takes_what_was_not_committed(tmp_path):
+    one = opened(tmp_path)
+    assert change(one, b"before", b"1")
+
+    def work(_transaction):
+        raise OSError("no more")
+
+    with pytest.raises(StorageError, match=r"cannot write to thing at '.*': no more"):
+        one.change("write to", work)
+    assert contents(one) == {}
+    one.close()
+
+
+def test_a_change_without_room_is_said_and_has_room_then(tmp_path):
+    one = opened(tmp_path, map_bytes=1 << 17)
+    assert change(one, b"before", b"1")
+    tries = 0
+    while not change(one, b"key", bytes(1 << 20)):
+        assert contents(one) == {}
+        tries += 1
+    assert 1 <= tries <= 5
+    assert one.commit("write to")
+    assert contents(one) == {b"key": bytes(1 << 20)}
+    one.close()
+
+
+def test_a_commit_of_changes_that_fails_at_its_last_page_loses_them_alone(tmp_path):
+    one = opened(tmp_path)
+    assert change(one, b"before", b"1")
+    assert one.commit("commit")
+    assert change(one, b"lost", b"2")
+    last_page_refused(tmp_path)
+    with pytest.raises(StorageError, match=r"cannot commit thing at '[^']*': .*descriptor"):
+        one.commit("commit")
+    assert contents(one) == {b"before": b"1"}
+    assert change(one, b"after", b"3")
+    assert one.commit("commit")
+    assert contents(one) == {b"before": b"1", b"after": b"3"}
+    one.close()
+
+
+def test_what_one_thread_has_changed_no_other_one_goes_on_with(tmp_path):
+    one = opened(tmp_path)
+    assert change(one, b"key", b"1")
+    with ThreadPoolExecutor(1) as other:
+        with pytest.raises(AssertionError, match="changed by another thread"):
+            other.submit(contents, one).result()
+        assert one.commit("write to")
+        assert other.submit(contents, one).result() == {b"key": b"1"}
     one.close()

@@ -13,9 +13,11 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
-from dafka.storage import lmdb_log
+from dafka.storage import rows
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import TableEntry
+from tests.support.earlier_log import as_format_5
+from tests.support.last_release import last_release
 
 ORDERS = Partition("orders", "A1")
 OTHERS = Partition("orders", "B2")
@@ -144,21 +146,21 @@ def test_closing_twice_is_harmless(tmp_path):
 
 
 def _set_format(directory, value):
-    with lmdb.open(str(directory), max_dbs=3) as environment:
+    with lmdb.open(str(directory), max_dbs=8) as environment:
         meta = environment.open_db(b"meta")
         with environment.begin(write=True) as transaction:
             transaction.put(b"format", value, db=meta)
 
 
-@pytest.mark.parametrize("value", [b"6", b"1", b"", b"\xff", b"2 "])
+@pytest.mark.parametrize("value", [b"7", b"1", b"", b"\xff", b"2 "])
 def test_another_format_is_refused_and_left_alone(tmp_path, value):
     log = LmdbLog(tmp_path)
     log.append([Batch(ORDERS, 0, 1, b"x")])
     log.close()
     _set_format(tmp_path, value)
-    with pytest.raises(StorageError, match="this version reads '5'"):
+    with pytest.raises(StorageError, match="this version reads '6'"):
         LmdbLog(tmp_path)
-    _set_format(tmp_path, b"5")
+    _set_format(tmp_path, b"6")
     log = LmdbLog(tmp_path)
     assert log.heads() == {ORDERS: 0}
     log.close()
@@ -173,10 +175,80 @@ def test_the_format_without_gaps_is_read_and_not_left(tmp_path):
     assert log.heads() == {ORDERS: 0}
     log.append([Batch(ORDERS, 9, 1, b"y")], skips={ORDERS: 9})
     log.close()
-    with lmdb.open(str(tmp_path), max_dbs=3) as opened:
+    with lmdb.open(str(tmp_path), max_dbs=8) as opened:
         meta = opened.open_db(b"meta")
         with opened.begin() as transaction:
-            assert transaction.get(b"format", db=meta) == b"5"
+            assert transaction.get(b"format", db=meta) == b"6"
+
+
+def test_what_format_5_has_in_rows_is_read_beside_what_comes(tmp_path):
+    times = iter(range(100, 200))
+    settings = {"clock": lambda: next(times)}
+    log = LmdbLog(tmp_path, **settings)
+    for sequence in range(6):
+        log.append([Batch(ORDERS, sequence, 1, b"%d" % sequence)])
+    log.append([Batch(OTHERS, 9, 1, b"x")], skips={OTHERS: 9})
+    log.close()
+    as_format_5(tmp_path)
+    log = LmdbLog(tmp_path, **settings)
+    assert log.heads() == {ORDERS: 5, OTHERS: 9}
+    log.append([Batch(ORDERS, 6, 1, b"6")], trims={ORDERS: 2})
+    for _ in range(2):
+        assert [one.content for one in log.read(ORDERS, 2, 9, 99)] == [b"2", b"3", b"4", b"5", b"6"]
+        assert [log.find(ORDERS, time_ms) for time_ms in (0, 104, 107)] == [2, 4, 6]
+        assert log.extents()[ORDERS].size == 5
+        assert log.strays(9) == []
+        log.close()
+        log = LmdbLog(tmp_path, **settings)
+    log.append([Batch(ORDERS, 7, 1, b"7")], trims={ORDERS: 7})
+    log.compact()
+    log = LmdbLog(tmp_path, **settings)
+    assert [one.content for one in log.read(ORDERS, 7, 9, 99)] == [b"7"]
+    log.close()
+
+
+APPEND_ONCE = """
+import sys
+from dafka.model import Batch, Partition
+from dafka.storage.lmdb_log import LmdbLog
+log = LmdbLog(sys.argv[1])
+log.append([Batch(Partition("orders", "A1"), 0, 2, b"x" * 3_000)])
+print(log.identity)
+"""
+
+
+@pytest.mark.slow
+def test_a_directory_of_the_last_release_is_read(tmp_path):
+    release = last_release(tmp_path / "release")
+    done = subprocess.run(
+        [sys.executable, "-c", APPEND_ONCE, str(tmp_path / "log")],
+        env=os.environ | {"PYTHONPATH": str(release)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    for _ in range(2):
+        log = LmdbLog(tmp_path / "log")
+        assert log.identity == done.stdout.strip()
+        (batch,) = log.read(ORDERS, 0, 9, 1 << 20)
+        assert (batch.count, batch.content) == (2, b"x" * 3_000)
+        log.close()
+
+
+def test_a_batch_where_another_one_should_be_is_told(tmp_path):
+    log = LmdbLog(tmp_path)
+    log.append([Batch(ORDERS, 0, 2, b"one"), Batch(OTHERS, 0, 2, b"two")])
+    log.close()
+    with _rows(tmp_path, b"batches") as transaction:
+        (first, one), (second, two) = list(transaction.cursor())
+        transaction.put(first, two)
+        transaction.put(second, one)
+    log = LmdbLog(tmp_path)
+    assert log.strays(9) == [(ORDERS, 0), (OTHERS, 0)]
+    assert log.strays(1) == [(ORDERS, 0)]
+    log.close()
 
 
 @contextmanager
@@ -292,13 +364,18 @@ def test_durability_reaches_the_library(tmp_path, durability, synced):
 
 
 def test_trimming_gives_room_back(tmp_path):
-    log = LmdbLog(tmp_path, durability=Durability.OS)
+    log = LmdbLog(tmp_path, durability=Durability.OS, segment_bytes=1 << 20)
+    log.append([Batch(OTHERS, 0, 1, b"x")])  # so that its segment is never empty
     for sequence in range(200):
         log.append(
             [Batch(ORDERS, sequence, 1, bytes(100_000))], trims={ORDERS: max(0, sequence - 5)}
         )
-    assert (tmp_path / "data.mdb").stat().st_size < 3_000_000
     assert log.extents()[ORDERS].start == 194
+    log.commit()
+    # Six are kept; of a segment each there are the last one, one to be used again, and holes that
+    # wait; and the index.
+    kept = [tmp_path / "data.mdb", *(tmp_path / "segments").iterdir()]
+    assert sum(512 * one.stat().st_blocks for one in kept) < 600_000 + 3 * (1 << 20) + 200_000
     log.close()
 
 
@@ -309,18 +386,20 @@ def test_searching_a_time_reads_few_batches(tmp_path, monkeypatch):
     for batch in batches:
         log.append([batch])
     looked = []
-    outline = lmdb_log._outline
-    monkeypatch.setattr(lmdb_log, "_outline", lambda *of: looked.append(of[0]) or outline(*of))
+    outline = rows.outline_of
+    monkeypatch.setattr(rows, "outline_of", lambda *of: looked.append(of[0]) or outline(*of))
     assert log.find(ORDERS, 1_234) == 1_234
     assert len(looked) <= 12
     log.close()
 
 
 def test_reading_leaves_no_reader_behind(tmp_path):
-    log = LmdbLog(tmp_path, durability=Durability.OS)
+    log = LmdbLog(tmp_path, durability=Durability.OS, indexed_bytes=1)
     for sequence in range(200):
         log.append([Batch(ORDERS, sequence, 1, bytes(10_000))])
         log.read(ORDERS, 0, 1_000, 1 << 20)
-    # What is rewritten by each append is used again: 200 x 10 kB take 3 pages each.
-    assert (tmp_path / "data.mdb").stat().st_size < 200 * 3 * 4096 + 200_000
+        log.commit()
+        log.read(ORDERS, 0, 1_000, 1 << 20)
+    # Pages that a commit has rewritten are used again; else 200 would take five each, at least.
+    assert (tmp_path / "data.mdb").stat().st_size < 60 * 4096
     log.close()

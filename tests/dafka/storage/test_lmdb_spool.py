@@ -62,9 +62,9 @@ def test_two_producers_cannot_have_one(tmp_path):
 def test_a_store_and_a_producer_do_not_open_each_others_directory(tmp_path):
     LmdbSpool(tmp_path / "spool").close()
     LmdbLog(tmp_path / "log").close()
-    with pytest.raises(StorageError, match="its format is 'spool 1', this version reads '5'"):
+    with pytest.raises(StorageError, match="its format is 'spool 1', this version reads '6'"):
         LmdbLog(tmp_path / "spool")
-    with pytest.raises(StorageError, match="its format is '5', this version reads 'spool 1'"):
+    with pytest.raises(StorageError, match="its format is '6', this version reads 'spool 1'"):
         LmdbSpool(tmp_path / "log")
 
 

@@ -44,7 +44,7 @@ def test_what_was_written_is_there_again_also_where_the_map_was_full(store):
 def test_a_write_that_is_refused_leaves_nothing(store):
     store._view.append([batch(0)])
     store.disk.full = True
-    with pytest.raises(StorageError, match="no space left"):
+    with pytest.raises(StorageError, match="No space left"):
         store._view.append([batch(1)])
     store.disk.full = False
     assert begun_again(store).heads() == {PLACE: 0}

@@ -1,0 +1,237 @@
+"""What the journal does by itself; what a log on it promises is in tests/contracts."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from dafka.errors import StorageError
+from dafka.model import Batch, Partition
+from dafka.storage.environment import BACKUP_LOCK, DirectoryLock, Environment
+from dafka.storage.file_calls import FILE_CALLS, FileCalls
+from dafka.storage.journal import INDEXED_APPENDS, Journal
+from dafka.storage.log import ChangeOrder
+from dafka.storage.log_index import TABLES, LogChange, LogIndex
+from dafka.storage.segment_files import SegmentFiles
+
+P = Partition("orders", "A1")
+
+
+@contextmanager
+def opened(directory, indexed_bytes=1 << 20, calls=FILE_CALLS, bytes_max=1_000):
+    with ExitStack() as things:
+        environment = Environment(directory, kind="log", tables=TABLES, layout="6")
+        things.callback(environment.close)
+        index = LogIndex(environment, ChangeOrder("x"), 10)
+        files = SegmentFiles(directory, sync=True, bytes_max=bytes_max, calls=calls)
+        made = Journal(environment, index, files, indexed_bytes)
+        things.callback(made.close)
+        yield made
+
+
+def appended(journal_, sequence, octets=400):
+    batch = Batch(P, sequence, 1, bytes([sequence]) * octets)
+    journal_.change(LogChange([batch], {}, {}, (), (), 7))
+
+
+def trimmed(journal_, sequence):
+    journal_.change(LogChange([], {P: sequence}, {}, (), (), 7))
+
+
+def written(directory):
+    return sorted(one.name for one in (directory / "segments").iterdir())
+
+
+def test_what_is_not_committed_is_read_again_from_segments(tmp_path):
+    with opened(tmp_path) as one:
+        for sequence in range(5):
+            appended(one, sequence)
+    with opened(tmp_path) as one:
+        index = one.index()
+        assert index.extents[P][:2] == (0, 4)
+        rows = [row for _, row in index.batches(P, 0)]
+        assert [one.content(row) for row in rows] == [bytes([n]) * 400 for n in range(5)]
+        assert one.strays(P) == []
+
+
+def test_the_index_is_committed_behind_so_many_bytes_and_gives_back_what_is_free(tmp_path):
+    with opened(tmp_path, indexed_bytes=1_500) as one:
+        for sequence in range(20):
+            appended(one, sequence)
+            trimmed(one, sequence)
+        assert len(written(tmp_path)) <= 6  # of ten: those behind the last commit, and a spare
+
+
+def test_what_is_held_off_by_a_backup_goes_with_a_later_commit(tmp_path):
+    with opened(tmp_path) as one:
+        for sequence in range(20):
+            appended(one, sequence)
+        trimmed(one, 19)
+        lock = DirectoryLock(tmp_path, "log", BACKUP_LOCK)
+        one.commit()
+        assert len(written(tmp_path)) == 10
+        lock.release()
+        one.commit()
+        assert len(written(tmp_path)) == 2  # the last one, and one to be used again
+
+
+def test_holes_wait_until_a_segments_worth_of_them_is_there(tmp_path):
+    with opened(tmp_path, bytes_max=1 << 20) as one:
+        for sequence in range(16):
+            appended(one, sequence, 100_000)  # ten in a segment
+        trimmed(one, 9)
+        one.commit()
+        segment = tmp_path / "segments/0000000001.log"
+        assert segment.stat().st_blocks * 512 > 1_000_000
+        for sequence in range(16, 30):
+            appended(one, sequence, 100_000)
+        trimmed(one, 19)  # the first one is empty as a whole
+        one.commit()
+        assert segment.stat().st_blocks * 512 > 1_000_000  # and has all its blocks
+
+
+def test_holes_wait_no_longer_than_until_the_log_is_closed(tmp_path):
+    segment = tmp_path / "segments/0000000001.log"
+    with opened(tmp_path, bytes_max=1 << 20) as one:
+        for sequence in range(16):
+            appended(one, sequence, 100_000)
+        trimmed(one, 9)
+        one.commit()
+        blocks = segment.stat().st_blocks
+    assert segment.stat().st_blocks < blocks / 2
+    with opened(tmp_path, bytes_max=1 << 20) as one:
+        assert one.strays(P) == []
+
+
+def refuse(*_):
+    raise OSError(5, "no")
+
+
+def test_what_cannot_be_given_back_is_said_and_tried_again(tmp_path, caplog, monkeypatch):
+    with opened(tmp_path) as one:
+        for sequence in range(20):
+            appended(one, sequence)
+        trimmed(one, 19)
+        with monkeypatch.context() as refusing:
+            refusing.setattr(SegmentFiles, "let_go", refuse)
+            one.commit()
+        assert "cannot give back what is free: [Errno 5] no" in caplog.text
+        assert len(written(tmp_path)) == 10
+        one.commit()
+        assert len(written(tmp_path)) == 2
+
+
+class FullDisk(FileCalls):
+    full = False
+
+    def write(self, file, pieces, at):
+        if self.full:
+            raise OSError(28, "No space left on device")
+        return super().write(file, pieces, at)
+
+
+def test_a_disk_that_is_full_gets_back_what_waits_to_be_used_again(tmp_path):
+    disk = FullDisk()
+    with opened(tmp_path, calls=disk, bytes_max=1 << 20) as one:
+        for sequence in range(26):
+            appended(one, sequence, 100_000)  # ten in a segment
+        trimmed(one, 21)  # two segments as a whole, and a hole in the third
+        one.commit()
+        hollow = tmp_path / "segments/0000000003.log"
+        blocks = hollow.stat().st_blocks
+        assert len(written(tmp_path)) == 2  # it, and one to be used again
+        disk.full = True
+        with pytest.raises(StorageError, match="No space left on device"):
+            appended(one, 26, 100_000)
+        assert written(tmp_path) == [hollow.name]
+        assert hollow.stat().st_blocks < blocks
+        disk.full = False
+        appended(one, 26, 100_000)
+        assert one.index().extents[P][:2] == (21, 26)
+
+
+class LittleRoom(FileCalls):
+    def free(self, file):
+        return 1 << 20
+
+
+def test_a_disk_is_not_filled_up_so_that_what_is_there_can_be_dropped(tmp_path):
+    with opened(tmp_path) as one:
+        appended(one, 0)
+    with opened(tmp_path, calls=LittleRoom()) as one:
+        with pytest.raises(StorageError, match="No space left on device but 16 MiB for the index"):
+            appended(one, 1)
+        trimmed(one, 1)
+        assert one.index().extents[P][:2] == (1, 0)
+
+
+def test_what_neither_segment_nor_index_takes_is_not_there(tmp_path, monkeypatch):
+    disk = FullDisk()
+    with opened(tmp_path, calls=disk) as one:
+        appended(one, 0)
+        appended(one, 1)
+        one.commit()
+        disk.full = True
+
+        def refuse_to_commit(*_):
+            raise StorageError("cannot commit")
+
+        with monkeypatch.context() as refusing:
+            refusing.setattr(LogIndex, "commit", refuse_to_commit)
+            with pytest.raises(StorageError, match="cannot commit"):
+                trimmed(one, 1)
+            assert one.index().extents[P].start == 0
+        trimmed(one, 1)
+        assert one.index().extents[P].start == 1
+
+
+def test_the_index_is_committed_behind_so_many_appends(tmp_path, monkeypatch):
+    commits = []
+    real = LogIndex.commit
+    monkeypatch.setattr(
+        LogIndex, "commit", lambda self, at: commits.append(at.number) or real(self, at)
+    )
+    with opened(tmp_path, indexed_bytes=1 << 30) as one:
+        for sequence in range(INDEXED_APPENDS + 1):
+            one.change(LogChange([Batch(P, sequence, 1, b"x")], {}, {}, (), (), 7))
+        assert commits == [1, INDEXED_APPENDS + 1]
+
+
+def test_what_neither_segment_nor_index_takes_is_as_it_was_before(tmp_path, monkeypatch):
+    calls = FileCalls()
+    with opened(tmp_path, calls=calls) as one:
+        for sequence in range(5):
+            appended(one, sequence)
+        one.commit()
+        monkeypatch.setattr(calls, "write", refuse)
+        change = Environment.change
+
+        def refused(self, attempt, work):
+            change(self, attempt, work)  # and all is lost
+            self.drop()
+            raise StorageError("cannot append: no room")
+
+        with monkeypatch.context() as refusing:
+            refusing.setattr(Environment, "change", refused)
+            with pytest.raises(StorageError):
+                trimmed(one, 3)
+        assert one.index().extents[P][:2] == (0, 4)
+        assert len(list(one.index().batches(P, 0))) == 5
+        trimmed(one, 3)
+        assert one.index().extents[P][:2] == (3, 4)
+
+
+@pytest.mark.parametrize("name", ["1.log", "0000000050.log", "99999999999999999999.log"])
+def test_a_stray_file_takes_the_place_of_no_segment(tmp_path, name):
+    """Records that the first was read for were lost, and the last ended a store at its append."""
+    with opened(tmp_path) as one:
+        appended(one, 0)
+    stray = tmp_path / "segments" / name
+    stray.write_bytes(b"not ours")
+    with pytest.raises(StorageError, match=name), opened(tmp_path):
+        pass
+    assert stray.read_bytes() == b"not ours"
+    stray.unlink()
+    with opened(tmp_path) as one:
+        assert one.index().extents[P].head == 0
