@@ -22,6 +22,14 @@ def names_a_host(text: str) -> bool:
     return _HOST_NAME.fullmatch(text) is not None
 
 
+def normal_host(host: str) -> str:
+    """One spelling for each host: `LocalHost`, `[0::1]` and the like."""
+    host = host.lower()
+    if host.startswith("["):
+        return f"[{IPv6Address(host[1:-1])}]"
+    return "127.0.0.1" if host == "localhost" else host
+
+
 PORT_MAX = 65_535
 
 SOCKET_PATH_BYTES_MAX = 107

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from topology.model import branches
 from topology.plan import plan
-from topology.transition import Refusal, judged_topics, refusals_of, staying
+from topology.transition import Refusal, judged_topics, refusals_of, slots_move, staying
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.model import ClusterName, Topology
+    from topology.model import ClusterName, ClusterSpec, Topology
 
 
 class Action(Enum):
@@ -28,6 +28,7 @@ class Action(Enum):
     DRAIN = "drain"
     HOLD = "hold"
     SWITCH = "switch"
+    MOVE = "move"
     FILL = "fill"
 
 
@@ -84,7 +85,15 @@ def diff(old: Topology, new: Topology) -> Change:
     if refusals:
         return Change((), tuple(refusals))
     steps = (*_retargets(old, new), *_farewells(old, new), *_holds(old, new), _switch(old, new))
-    return Change((*steps, *_arrivals(old, new)), ())
+    return Change((*steps, *_moves(old, new), *_arrivals(old, new)), ())
+
+
+def move(cluster: ClusterSpec) -> Step:
+    """Return the step that ends when each store of a cluster keeps what the file gives it."""
+    text = (
+        f"{cluster.name}: each store keeps its slots and no others, copied before they are dropped"
+    )
+    return Step(action=Action.MOVE, text=text, cluster=cluster.name)
 
 
 def _leaving(old: Topology, new: Topology) -> list[ClusterName]:
@@ -165,6 +174,12 @@ def _switch(old: Topology, new: Topology) -> Step:
     ]
     text = "; ".join(["run the new file", *parts])
     return Step(action=Action.SWITCH, text=text)
+
+
+def _moves(old: Topology, new: Topology) -> Iterator[Step]:
+    for name in sorted(staying(old, new)):
+        if slots_move(old.cluster(name), new.cluster(name)):
+            yield move(new.cluster(name))
 
 
 def _arrivals(old: Topology, new: Topology) -> Iterator[Step]:

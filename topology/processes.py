@@ -9,13 +9,14 @@ from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
-from topology.model import HEARTBEATS, WHOLE_RING, RetentionSpec
+from topology.addresses import normal_host
+from topology.model import HEARTBEATS, WHOLE_RING, RetentionSpec, host_and_port
 from topology.slots import shown_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from topology.model import ClusterSpec, Ports, Topology, Web
+    from topology.model import ClusterSpec, Ports, StoreSpec, Topology, Web
     from topology.plan import Distributor, Plan
 
 
@@ -137,6 +138,13 @@ def _place(cluster: ClusterSpec) -> list[str]:
     return told if cluster.advertise is None else [*told, "--advertise", cluster.advertise]
 
 
+def _store_place(cluster: ClusterSpec, store: StoreSpec) -> list[str]:
+    """The same of a store: on another host than its cluster's it has an interface of that one."""
+    host = host_and_port(store.query)[0]
+    own = normal_host(host) == normal_host(cluster.host)
+    return _place(cluster) if own else ["--host", host]
+
+
 def _towers(topology: Topology, directory: PurePath) -> list[_Draft]:
     return [
         (
@@ -155,7 +163,7 @@ def _stores(topology: Topology, directory: PurePath) -> list[_Draft]:
     for cluster in topology.clusters:
         for number, store in enumerate(cluster.stores, 1):
             command = ["dafka", "store", "--data", store.data, "--query", store.query]
-            command += [*_place(cluster), "--durability", store.durability]
+            command += [*_store_place(cluster, store), "--durability", store.durability]
             if store.slots != WHOLE_RING:
                 command += ["--slots", shown_slots(store.slots)]
             if len(topology.clusters) > 1:

@@ -15,10 +15,10 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from difflib import get_close_matches
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import TYPE_CHECKING
 
-from topology.addresses import socket_fault
+from topology.addresses import normal_host, socket_fault
 from topology.errors import Problem
 from topology.model import Branch, Topology, Tree, branches, host_and_port, leaves, restricted
 from topology.naming_rules import naming_problems
@@ -279,7 +279,7 @@ def _endpoints(topology: Topology) -> Iterator[Problem]:
                 note = ", where this tower publishes," if number != port else ""
                 yield Problem(path, f"{what}{note} is taken", f"by {by}")
             note = " (a tower also takes the next port)" if number != port else ""
-            taken.setdefault(number, []).append((_normal(host), path + note))
+            taken.setdefault(number, []).append((normal_host(host), path + note))
     yield from _metrics(topology, taken)
 
 
@@ -302,17 +302,9 @@ def _metrics(topology: Topology, taken: dict[int, list[tuple[str, str]]]) -> Ite
 def _holder(taken: dict[int, list[tuple[str, str]]], host: str, port: int) -> str:
     """What has a port on a host already; empty if nothing."""
     for other, path in taken.get(port, ()):
-        if other == _normal(host) or other in _EVERY_HOST or _normal(host) in _EVERY_HOST:
+        if other == normal_host(host) or other in _EVERY_HOST or normal_host(host) in _EVERY_HOST:
             return path
     return ""
-
-
-def _normal(host: str) -> str:
-    """One spelling for each host: `LocalHost`, `[0::1]` and the like."""
-    host = host.lower()
-    if host.startswith("["):
-        return f"[{IPv6Address(host[1:-1])}]"
-    return "127.0.0.1" if host == "localhost" else host
 
 
 def _declared(topology: Topology) -> Iterator[tuple[str, str]]:
@@ -387,7 +379,7 @@ def _directories(topology: Topology) -> Iterator[Problem]:
 
 def _machine(host: str) -> str:
     """All loopback addresses are one machine; of others nobody here knows."""
-    host = _normal(host) if host else "127.0.0.1"
+    host = normal_host(host) if host else "127.0.0.1"
     try:
         return "127.0.0.1" if ip_address(host.strip("[]")).is_loopback else host
     except ValueError:

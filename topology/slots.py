@@ -43,6 +43,22 @@ def shown_slots(ranges: Iterable[range]) -> str:
     return "all" if written == f"0-{SLOTS - 1}" else written
 
 
+def slots_in(ranges: Iterable[range]) -> frozenset[int]:
+    """Return the slots themselves."""
+    return frozenset(slot for one in ranges for slot in one)
+
+
+def ranges_of(slots: Iterable[int]) -> tuple[range, ...]:
+    """Return the fewest ranges of some slots, ascending."""
+    found: list[range] = []
+    for slot in sorted(slots):
+        if found and found[-1].stop == slot:
+            found[-1] = range(found[-1].start, slot + 1)
+        else:
+            found.append(range(slot, slot + 1))
+    return tuple(found)
+
+
 def kept_too_seldom(stores: Sequence[Iterable[range]], copies: int) -> list[tuple[range, int]]:
     """Return the ranges that fewer than so many stores keep, and how many do."""
     changes = [0] * (SLOTS + 1)

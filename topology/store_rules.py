@@ -19,7 +19,7 @@ def store_problems(topology: Topology) -> Iterator[Problem]:
         path = f"$.clusters[{index}]"
         yield from _copies(cluster, path)
         if cluster.shared_out:
-            yield from _unserved(cluster, path)
+            yield from unserved(cluster, path)
 
 
 def _copies(cluster: ClusterSpec, path: str) -> Iterator[Problem]:
@@ -38,8 +38,8 @@ def _copies(cluster: ClusterSpec, path: str) -> Iterator[Problem]:
         )
 
 
-def _unserved(cluster: ClusterSpec, path: str) -> Iterator[Problem]:
-    """What takes each store for one that has everything."""
+def unserved(cluster: ClusterSpec, path: str) -> Iterator[Problem]:
+    """Yield what takes each store for one that has everything."""
     alone = "or let every store keep all: take slots out"
     if cluster.wire != "rfc46" or cluster.classic:
         key = "classic" if cluster.classic else "wire"

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from topology.model import Branch, branches, leaves, restricted
-from topology.slots import shown_slots
+from topology.slots import ranges_of, shown_slots, slots_in
+from topology.store_rules import unserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,18 +94,41 @@ def _disks(old: Topology, new: Topology) -> Iterator[Refusal]:
         yield from _slots(old.cluster(name), new.cluster(name))
 
 
-def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
-    """Who keeps what cannot change yet: a disk is of the slots that it was made for."""
+def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
+    """Whether stores of a cluster are to keep other slots than they do, or other stores."""
     before = {store.data: store.slots for store in old.stores}
     after = {store.data: store.slots for store in new.stores}
-    for data in sorted(before.keys() | after.keys()):
-        was, would_be = before.get(data), after.get(data)
-        if was == would_be or not (old.shared_out or new.shared_out):
+    return (old.shared_out or new.shared_out) and before != after
+
+
+def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
+    """Slots move between stores that run; who is taken out takes with it what only it has."""
+    if not slots_move(old, new):
+        return
+    if not new.shared_out:
+        for problem in unserved(new, ""):
+            hint = "let the slots move with this change, and add it with the next"
+            yield Refusal("slots", problem.message, hint)
+    after = {store.data: slots_in(store.slots) for store in new.stores}
+    staying_slots = [
+        slots_in(store.slots) & after[store.data] for store in old.stores if store.data in after
+    ]
+    for store in old.stores:
+        if store.data in after:
             continue
-        told = [f"slots {shown_slots(one)}" if one else "nothing" for one in (was, would_be)]
-        message = f"the store at {data!r} keeps {told[0]} of cluster {new.name!r}, not {told[1]}"
-        hint = "slots cannot be moved while records flow yet: make a new cluster, or leave them"
-        yield Refusal("slots", message, hint)
+        alone = [
+            slot
+            for slot in slots_in(store.slots)
+            if sum(slot in kept for kept in staying_slots) < new.copies
+        ]
+        if alone:
+            slots = shown_slots(ranges_of(alone))
+            message = (
+                f"the store at {store.data!r} would be taken out of cluster {new.name!r}, and of "
+                f"those that stay fewer than {new.copies} keep slots {slots} all the time"
+            )
+            hint = "let others keep them with one change, and take it out with the next"
+            yield Refusal("slots", message, hint)
 
 
 def _epoch(old: Topology, new: Topology) -> Iterator[Refusal]:

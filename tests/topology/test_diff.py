@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 from topology.copyflags import EVERY_FLAG, in_epoch
 from topology.diff import diff
 from topology.model import (
+    WHOLE_RING,
     Branch,
     ClusterName,
     ControllerSpec,
     Levels,
     Placement,
     ReplicaSpec,
+    StoreSpec,
     branches,
 )
 from topology.plan import plan
@@ -246,3 +248,21 @@ def test_in_a_new_epoch_the_past_is_left_to_be_pulled():
     assert diff(FOUR, new).steps[-1].text.endswith("some of it pulled after 10 s")
     held = {"c3": 0, **dict.fromkeys(("c1", "c2", "c4"), EVERY_FLAG)}
     assert carried_on(plan(new), held) == ()
+
+
+def test_slots_move_when_the_new_file_runs():
+    def with_slots(*slots):
+        stores = [
+            StoreSpec(query=f"tcp://127.0.0.1:{30_000 + number}", data=f"data/s{number}", slots=one)
+            for number, one in enumerate(slots)
+        ]
+        return replace(
+            FOUR, clusters=(replace(FOUR.clusters[0], stores=tuple(stores)), *FOUR.clusters[1:])
+        )
+
+    low, high = (range(2_048),), (range(2_048, 4_096),)
+    assert steps(with_slots(WHOLE_RING), with_slots(low, high)) == [
+        ("switch", 0, ""),
+        ("move", "c1", ""),
+    ]
+    assert steps(with_slots(WHOLE_RING), with_slots(WHOLE_RING, WHOLE_RING)) == [("switch", 0, "")]

@@ -180,7 +180,7 @@ def test_a_client_a_store_and_a_link_need_no_extra():
         "import dafka, distributor, topology\n"
         "for package in (dafka, distributor, topology):\n"
         "    for name in package.__all__: getattr(package, name)\n"
-        "import distributor.cli.run, distributor.cli.up, dafka.cli.servers\n"
+        "import distributor.cli.run, distributor.cli.up, dafka.cli.store, dafka.cli.tower\n"
         "import dafka.cli.produce, dafka.cli.consume\n"
         "import dafka.cli.groups, dafka.cli.queries\n"
         "print('all')"

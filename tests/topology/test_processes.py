@@ -78,3 +78,15 @@ def test_what_is_said_of_a_level_is_nothing_to_those_of_others(links):
     after = {one.name: one.reads for one in processes_of(plan(shared), FILE)}
     same = {name for name in before if name in after and before[name] == after[name]}
     assert {one for one in before if one not in same} == {f"{one}-level-3" for one in "abcd"}
+
+
+def test_a_store_on_another_host_than_its_cluster_is_bound_there():
+    topology = topology_of(tree_of("c1"))
+    hosts = "127.0.0.1", "localhost", "dafka-2.example"
+    stores = tuple(StoreSpec(query=f"tcp://{host}:30000", data=host) for host in hosts)
+    clusters = (replace(topology.clusters[0], stores=stores, advertise="dafka-1.example"),)
+    found = processes_of(plan(replace(topology, clusters=clusters)), FILE)
+    commands = [one.command for one in found if one.kind is ProcessKind.STORE]
+    told = [one[one.index("--host") + 1] for one in commands]
+    assert told == ["127.0.0.1", "127.0.0.1", "dafka-2.example"]
+    assert ["--advertise" in one for one in commands] == [True, True, False]

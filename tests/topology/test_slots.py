@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from dafka import model
-from topology.slots import SLOTS, kept_too_seldom, read_slots, shown_slots
+from topology.slots import (
+    SLOTS,
+    kept_too_seldom,
+    ranges_of,
+    read_slots,
+    shown_slots,
+    slots_in,
+)
 
 
 def test_the_ring_is_that_of_partitions():
@@ -52,3 +59,9 @@ def test_what_too_few_keep_is_found():
         (range(4_001, 4_096), 0),
     ]
     assert kept_too_seldom([first, second, read_slots("0-4095")], 1) == []
+
+
+def test_slots_one_by_one_become_the_fewest_ranges():
+    ranges = (range(3), range(7, 8), range(4_000, SLOTS))
+    assert ranges_of(slots_in(ranges)) == ranges
+    assert ranges_of(()) == ()
