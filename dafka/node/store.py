@@ -5,25 +5,34 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError, StorageError, WireError
-from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
-from dafka.gateway.lines import LEDGER
 from dafka.groups.acceptor import Registers
-from dafka.groups.commit import CONTROLLERS, GATEWAYS, KEPT_MS
-from dafka.groups.commit import TOPIC as COMMITS_TOPIC
+from dafka.groups.commit import GATEWAYS
 from dafka.groups.commit_table import anybody, fold
 from dafka.groups.lag import GroupLags
 from dafka.groups.link_sync import LinkSync
-from dafka.groups.runs import STAGED, STAGED_KEPT_MS
 from dafka.groups.writers import Writers
-from dafka.limits import BATCH_BYTES_MAX, FORGOTTEN_AT_ONCE_MAX
-from dafka.model import ALL_SLOTS, Partition, Slots
+from dafka.limits import (
+    BATCH_BYTES_MAX,
+    FORGOTTEN_AT_ONCE_MAX,
+    PENDING_READS_MAX,
+    PENDING_READS_PEER_MAX,
+    RETAINED_BATCHES_MAX,
+)
+from dafka.model import ALL_SLOTS, Partition, Shape
 from dafka.node.loop import Node
-from dafka.node.pending_reads import PendingReads
 from dafka.node.store_retention import StoreRetention
+from dafka.node.store_settings import (
+    COMMITS_KEPT,
+    CONTROLLERS_KEPT,
+    GATEWAYS_KEPT,
+    STAGED_KEPT,
+    STORE_SETTINGS,
+    StoreSettings,
+)
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
 from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall
@@ -37,18 +46,19 @@ from dafka.protocol.events import (
     PartitionsForgotten,
     RangeRead,
     Recalled,
+    SlotsMoved,
     TurnEnded,
 )
-from dafka.protocol.foreign import Shape
+from dafka.protocol.fair_queue import FairQueue
 from dafka.protocol.store import StoreMachine
-from dafka.query.service import ANSWER_BOUNDS, AnswerBounds, answer
-from dafka.storage.clocks import ALONE, SeenClocks
-from dafka.storage.forgetting import FORGET_AFTER_MS, Forgetter
+from dafka.query.service import answer
+from dafka.storage.clocks import SeenClocks
+from dafka.storage.forgetting import Forgetter
 from dafka.storage.holds import Holds
-from dafka.storage.kept_slots import keep_slots
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
-from dafka.storage.retention import Retainer, Retention
+from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
 from dafka.transport.mesh import Mesh
@@ -59,11 +69,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never, Self, Unpack
 
-    from dafka.model import Batch
+    from dafka.model import Batch, Slots
+    from dafka.node.store_settings import StoreOptions
     from dafka.node.turn import Role
     from dafka.process.clock import Clock
     from dafka.reasons import Reason
     from dafka.storage.log import RecordLog
+    from dafka.storage.retention import Retention
     from dafka.transport.access import Access
     from dafka.transport.request import QueryServerPort
     from dafka.transport.sockets import Pollable
@@ -85,23 +97,6 @@ clock is right."""
 
 RETENTION_INTERVAL_MS = 5_000
 """How often to look for what need not be kept, and to tell how things are."""
-
-COMMITS_KEPT = Retention(topics=COMMITS_TOPIC, age_ms=KEPT_MS)
-"""The last rule of every store."""
-
-GATEWAYS_KEPT = (
-    *(Retention(topics=topic) for topic in (LEDGER, TOPICS, CATALOG)),
-    Retention(topics=CHANGES, age_ms=KEPT_MS),
-)
-"""The first rules of every store: what of ledgers is not needed neither age nor size says; what is
-said of topics is kept. What was asked for nobody needs once it was said what followed."""
-
-CONTROLLERS_KEPT = Retention(topics=CONTROLLERS, bytes_max=64 * 1024 * 1024)
-"""Of what controllers want only the last record counts, which may have some hundred kilobytes."""
-
-STAGED_KEPT = Retention(topics=STAGED, age_ms=STAGED_KEPT_MS)
-"""What sinks of Spark have staged is published a moment later, or never. An operator's rule for it
-goes before."""
 
 COMMITS_LOOKED_AT = 500
 """So many positions are looked at each time for how far groups are: some milliseconds."""
@@ -125,7 +120,7 @@ class Store:
         settings: See `StoreSettings`.
 
     Raises:
-        StorageError: The directory cannot be used, or is of a store of other slots.
+        StorageError: The directory cannot be used.
         MisuseError: An endpoint cannot be used, or slots cannot be told in this cluster.
     """
 
@@ -140,18 +135,15 @@ class Store:
         **settings: Unpack[StoreOptions],
     ) -> None:
         cluster, told = cluster_of(cluster), StoreSettings(**settings)
-        slots = told.slots
-        if slots != ALL_SLOTS and cluster.shape() is not Shape.BATCHES:
-            raise MisuseError(
-                f"a store cannot keep slots {slots} only where records are published one by one "
-                "(wire: libdafka, classic): let it keep all"
-            )
+        _refuse_single_records(cluster, told.slots)
         credentials = cluster.credentials
         checked_infrastructure(query, credentials, insecure=cluster.insecure)
         with ExitStack() as opened:
             record_log = LmdbLog(data, durability=durability)
             opened.callback(record_log.close)
-            keep_slots(record_log, slots)
+            kept_slots = KeptSlots(record_log, told.slots, joins=told.joins)
+            _refuse_single_records(cluster, kept_slots.keeping.kept)
+            record_log.settle()  # the node's thread goes on with it
             server = QueryServer(query, credentials)
             opened.callback(server.close)
             self.address = record_log.identity
@@ -198,36 +190,16 @@ class Store:
         self.close()
 
 
+def _refuse_single_records(cluster: Cluster, slots: Slots) -> None:
+    if slots != ALL_SLOTS and cluster.shape() is not Shape.BATCHES:
+        raise MisuseError(
+            f"a store cannot keep slots {slots} only where records are published one by one "
+            "(wire: libdafka, classic): let it keep all"
+        )
+
+
 def _drop(reason: Reason) -> None:
     metrics.count_dropped("store", reason)
-
-
-class StoreOptions(TypedDict, total=False):
-    """Those of `StoreSettings` that a store's owner gives."""
-
-    deletable: bool
-    forget_after_ms: int
-    number: int
-    slots: Slots
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSettings:
-    """What a store can be told.
-
-    Attributes:
-        deletable: Whether topics may be deleted over the query port.
-        forget_after_ms: How long a partition has to be empty before it is forgotten.
-        number: The cluster's among those whose records come here; `ALONE` where there are none.
-        bounds: Of an answer.
-        slots: Which of the ring it keeps.
-    """
-
-    deletable: bool = False
-    forget_after_ms: int = FORGET_AFTER_MS
-    number: int = ALONE
-    bounds: AnswerBounds = ANSWER_BOUNDS
-    slots: Slots = ALL_SLOTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,10 +207,6 @@ class _Due:
     """Answer a FETCH whose turn it is."""
 
     read: ReadRange
-
-
-STORE_SETTINGS = StoreSettings()
-"""Those of a store that is told nothing."""
 
 
 class StoreRole:
@@ -280,11 +248,11 @@ class StoreRole:
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(settings.forget_after_ms)
         self._forget_every_ms = min(settings.forget_after_ms, RETENTION_INTERVAL_MS)
-        self._forget_due_ms = clock.now_ms()
+        self._forget_due_ms = self._given_up_due_ms = clock.now_ms()
         self._told_due_ms = 0
         self._settings = settings
         self._takes = takes
-        self._reads = PendingReads()
+        self._reads: FairQueue[ReadRange] = FairQueue(PENDING_READS_PEER_MAX, PENDING_READS_MAX)
         self._reading_until_s: float | None = None
         """When no further one is answered in this turn; None before the first."""
         self._clock = clock
@@ -292,6 +260,9 @@ class StoreRole:
         self._registers = Registers(record_log, clock.now_ms())
         self._link_sync = LinkSync(record_log, clock.now_ms())
         self._writers = Writers()
+        self._kept_slots = KeptSlots(record_log, settings.slots, joins=settings.joins)
+        self._keeping = self._kept_slots.keeping
+        """What the machine was told."""
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
         self._lags = GroupLags(record_log)
@@ -303,7 +274,7 @@ class StoreRole:
             record_log.identity,
             record_log.heads(),
             remembers=record_log.forgotten > 0,
-            slots=settings.slots,
+            keeping=self._keeping,
         )
         self._observe()
 
@@ -322,6 +293,11 @@ class StoreRole:
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
             )
         effects = self.machine.handle(event, now_ms)
+        if now_ms >= self._given_up_due_ms and isinstance(event, TurnEnded):
+            for moved in self._give_up(now_ms):
+                effects += self.machine.handle(moved, now_ms)
+            more = bool(self._kept_slots.dropped)
+            self._given_up_due_ms = now_ms + (RETENTION_PAUSE_MS if more else RETENTION_INTERVAL_MS)
         if now_ms >= self._forget_due_ms and isinstance(event, TurnEnded):
             emptied = self._forgetter.due(self._log, now_ms, FORGOTTEN_AT_ONCE_MAX)
             more = len(emptied) == FORGOTTEN_AT_ONCE_MAX
@@ -351,7 +327,7 @@ class StoreRole:
         """When the machine wants to be woken, or something may not be needed any more."""
         if self._reads:
             return self._clock.now_ms()
-        own_ms = min(self._retention_due_ms, self._forget_due_ms)
+        own_ms = min(self._retention_due_ms, self._forget_due_ms, self._given_up_due_ms)
         due_ms = self.machine.wakeup_ms()
         return own_ms if due_ms is None else min(due_ms, own_ms)
 
@@ -417,7 +393,7 @@ class StoreRole:
             return self._read(effect.read)
         if effect.requester == self._log.identity:
             return self._read(effect)
-        if not self._reads.add(effect):
+        if not self._reads.add(effect.requester, effect.partition, effect):
             _drop("not read")
         return None
 
@@ -534,7 +510,7 @@ class StoreRole:
                 writers=self._writers,
                 bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
-                slots=self._settings.slots,
+                kept_slots=self._kept_slots,
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )
@@ -543,7 +519,27 @@ class StoreRole:
             if self._clock.seconds() - began > REQUESTS_S_MAX:
                 break
         skipped, self._skipped = self._skipped, []
-        return [(None, event) for event in skipped]
+        events: list[Event] = [*self._moved(), *skipped]
+        return [(None, event) for event in events]
+
+    def _moved(self) -> list[SlotsMoved]:
+        """What the machine has to know, if slots have come or gone."""
+        before, self._keeping = self._keeping, self._kept_slots.keeping
+        if self._keeping == before:
+            return []
+        told = {f"slots_{name}": str(slots) for name, slots in self._keeping._asdict().items()}
+        log.info("slots have moved", extra=told)
+        return [SlotsMoved(self._keeping)]
+
+    def _give_up(self, now_ms: int) -> list[SlotsMoved]:
+        """Go on with what is stopped no more, take off the disk what was given up."""
+        self._kept_slots.lapse(now_ms)
+        try:
+            if self._kept_slots.clear(RETAINED_BATCHES_MAX):
+                self._written()
+        except StorageError as error:
+            self._refused(error)
+        return self._moved()
 
     def holes(self) -> Mapping[Partition, range]:
         """See `Holes`."""

@@ -57,6 +57,7 @@ class StoreRetention:
         metrics.HOLD_USED.labels(address).set(due.used)
         trims = due.trims | self._chains.due(self._log, RETAINED_BATCHES_MAX, generation)
         if not trims:
+            self._log.commit()
             return False
         before = {partition: self._log.extents()[partition].start for partition in trims}
         released = due.released(self._log.extents())

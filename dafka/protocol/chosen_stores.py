@@ -6,7 +6,8 @@ partitions: what was stored meanwhile is a gap. It leaves the one that is gone, 
 others are heard, or that knows less than others for long, as its disk is full or it catches up.
 
 What a store keeps its STORE-HELLO says. Until that has come the guest listens there, too: what
-comes twice is dropped, and what would not come at all is heard of seconds later.
+comes twice is dropped, and what would not come at all is heard of seconds later. The same where it
+tells of what it has not said to keep: its last STORE-HELLO was lost.
 """
 
 from __future__ import annotations
@@ -136,13 +137,15 @@ class ChosenStores:
         return _joined(self._slots[one] for one in self._heard_ms if one in self._slots)
 
     def _learned(self, message: FromStore, store: str, now_ms: int) -> bool:
-        """Whether a store is there, or has said what it keeps, for the first time."""
+        """Whether a store is there, or something else is known of what it keeps."""
         before = len(self._left_ms), self._slots.get(store)
         if not self._left_ms:
             self._settled_ms = now_ms + SETTLING_MS
         self._left_ms.setdefault(store, -1)
         if isinstance(message, messages.StoreHello):
             self._slots[store] = message.slots
+        elif store in self._slots and not self._slots[store].keeps(message.topic, message.address):
+            del self._slots[store]  # slots have moved, and what it said of that was lost
         return before != (len(self._left_ms), self._slots.get(store))
 
     def _told(

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.model import Batch, Partition
+    from dafka.protocol.keeping import Keeping
     from dafka.records.batch import Built
     from dafka.wire.messages import Message, MessageId, OfPartition
 
@@ -154,6 +155,12 @@ class HoleSkipped(Value, frozen=True):
     end: int
 
 
+class SlotsMoved(Value, frozen=True):
+    """Store: it does this with slots from now on, and that is on its disk."""
+
+    keeping: Keeping
+
+
 Event = (
     Received
     | ReceivedTogether
@@ -173,5 +180,6 @@ Event = (
     | Recalled
     | Emptied
     | PartitionsForgotten
+    | SlotsMoved
     | Compared
 )

@@ -12,7 +12,6 @@ Source: 46/DAFKA, The RECORD and DIRECT-RECORD Commands.
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from dafka.limits import (
@@ -23,7 +22,7 @@ from dafka.limits import (
     REQUESTERS_MAX,
     PeerBounds,
 )
-from dafka.model import replace
+from dafka.model import Shape, replace
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Received, ReceivedTogether
 from dafka.protocol.heads import HeadSchedule
@@ -41,19 +40,6 @@ if TYPE_CHECKING:
 
 _SINGLE = messages.RecordMessage, messages.DirectRecord
 _ASKING = messages.Fetch, messages.ConsumerHello
-
-
-class Shape(Enum):
-    """How a node publishes its records."""
-
-    BATCHES = "batches"
-    """As RECORDS. Who does not know them fetches when there is a HEAD."""
-    MARKED = "marked"
-    """As RECORDS, and the last record of each as a RECORD: a sign for peers that must fetch."""
-    CLASSIC = "classic"
-    """As RECORDS, and each record as a RECORD too."""
-    RAW = "raw"
-    """Each record as a RECORD."""
 
 
 class Singles:

@@ -20,7 +20,7 @@ from dafka.protocol.machine import earliest
 from dafka.wire.bundles import NamedTopics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
 
 class TopicHeads(dict[Partition, int]):
@@ -50,6 +50,11 @@ class TopicHeads(dict[Partition, int]):
         del of_topic[partition]
         if not of_topic:
             del self._by_topic[partition.topic]
+
+    @property
+    def topics(self) -> Collection[str]:
+        """Those of which there are partitions."""
+        return self._by_topic.keys()
 
     def of(self, topics: Iterable[str]) -> list[Partition]:
         """The partitions of these topics, each once; of the empty topic they are all."""

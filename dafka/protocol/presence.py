@@ -9,6 +9,9 @@ of several keys that are announced for one endpoint each is tried in turn, until
 there. A peer whose connection lives is never left. One that is silent and whose connection is gone
 is left after a while; after a longer one when no tower is heard, for then nobody can be heard.
 
+A node connects to so many at most. Guests never connect to it, unless it is a store, and what they
+send stores have: they get the room that others leave, and the sockets.
+
 Source: 46/DAFKA, Node Discovery and Presence.
 """
 
@@ -22,7 +25,7 @@ from dafka.limits import PEERS_MAX
 from dafka.model import Reach, Value
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, Woke
-from dafka.wire.beacon import NodeBeacon, TowerBeacon, peer_endpoint
+from dafka.wire.beacon import OF_GUEST, NodeBeacon, TowerBeacon, peer_endpoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,6 +61,18 @@ class ConnectionChanged(Value, frozen=True):
     alive: bool
 
 
+class ConnectionRefused(Value, frozen=True):
+    """A peer, or a tower by its name, does not let this node's key in."""
+
+    endpoint: str
+
+
+class ConnectionLacking(Value, frozen=True):
+    """There is no socket for a peer: too many senders are told apart."""
+
+    endpoint: str
+
+
 class Announce(Value, frozen=True):
     """Send this beacon to every tower."""
 
@@ -66,6 +81,13 @@ class Announce(Value, frozen=True):
 
 class Connect(Value, frozen=True):
     """Connect to a peer's publisher, which must prove `key` if there is one."""
+
+    endpoint: str
+    key: str = ""
+
+
+class ConnectAgain(Value, frozen=True):
+    """Try once more a peer, or a tower by its name: nobody else does."""
 
     endpoint: str
     key: str = ""
@@ -95,6 +117,18 @@ class TowerBack(Value, frozen=True):
     tower: str
 
 
+class Refused(Value, frozen=True):
+    """Somebody does not let this node's key in; said once, until he does.
+
+    Attributes:
+        endpoint: Of a peer, or the name of a tower.
+        again_ms: How long until he is tried again, each time.
+    """
+
+    endpoint: str
+    again_ms: int
+
+
 class TwinHeard(Value, frozen=True):
     """Another node has this one's address: what keeps it was copied.
 
@@ -105,9 +139,10 @@ class TwinHeard(Value, frozen=True):
     endpoint: str
 
 
-PresenceEvent = Heard | ConnectionChanged | Woke
+PresenceEvent = Heard | ConnectionChanged | ConnectionRefused | ConnectionLacking | Woke
+Connecting = Connect | ConnectAgain | Disconnect
 PresenceEffect = (
-    Announce | Connect | Disconnect | PeerLeft | TowerAway | TowerBack | TwinHeard | Dropped
+    Announce | Connecting | PeerLeft | TowerAway | TowerBack | Refused | TwinHeard | Dropped
 )
 
 
@@ -120,14 +155,17 @@ class PresenceSettings(Value, frozen=True, kw_only=True):
         first_ms: How long a tower may be silent that has not been heard yet.
         reunion_ms: How long a peer without a connection is waited for while no tower is heard.
             Longer than most outages, and not for ever: somebody else may get its port.
-        peers_max: How many a node connects to. If it is not said `PEERS_MAX`, and of a store as
-            many as its open files allow.
+        refused_ms: How long who does not let this node's key in is not tried again: he may know it
+            by then, if he has been started anew. So it is with peers for whom there was no socket.
+        peers_max: How many a node connects to; guests have the room that others leave. If it is
+            not said `PEERS_MAX`, and of a store as many as its open files allow.
     """
 
     beacon_interval_ms: int = 1_000
     peer_timeout_ms: int = 4_000
     first_ms: int = 2_000
     reunion_ms: int = 60_000
+    refused_ms: int = 10_000
     peers_max: int | None = None
 
 
@@ -146,6 +184,8 @@ class _Peer:
     connected: bool = False
     rivals: dict[str, int] = field(default_factory=dict)
     """Other keys announced for its endpoint, and when each was tried last."""
+    again_ms: int | None = None
+    """When to try it once more, as there was no socket for it."""
 
 
 class PresenceMachine:
@@ -155,16 +195,28 @@ class PresenceMachine:
         beacon: What this node announces.
         settings: See there.
         towers: Their names, as in `Heard`.
+        store: Whether guests connect to this node: then they are peers as all are.
     """
 
     def __init__(
-        self, beacon: NodeBeacon, settings: PresenceSettings, towers: Iterable[str]
+        self,
+        beacon: NodeBeacon,
+        settings: PresenceSettings,
+        towers: Iterable[str],
+        *,
+        store: bool = False,
     ) -> None:
         self._beacon = beacon
         self._settings = settings
         self._peers_max = PEERS_MAX if settings.peers_max is None else settings.peers_max
         self._peers: dict[str, _Peer] = {}
         """By endpoint."""
+        self._store = store
+        self._guests: dict[str, None] = {}
+        """Endpoints of peers that are left when there is no room for another."""
+        self._refused: dict[str, int | None] = {}
+        """Peers and towers that do not let this node in, and when to try each again; None while it
+        is tried."""
         self._own_endpoints: dict[str, str] = {}
         """Where others reach this node, as each tower tells them."""
         self._former_endpoints: dict[str, str] = {}
@@ -194,7 +246,12 @@ class PresenceMachine:
                 if peer is None or not (alive or peer.connected):
                     return []
                 peer.connected, peer.seen_ms, peer.tried_ms = alive, now_ms, now_ms
+                self._refused.pop(endpoint, None)
                 return [] if alive else [PeerLeft(peer.address)]
+            case ConnectionRefused(endpoint):
+                return self._is_refused(endpoint, now_ms)
+            case ConnectionLacking(endpoint):
+                return self._lacks_socket(endpoint, now_ms)
             case Woke():
                 return self._wake(now_ms)
 
@@ -208,6 +265,8 @@ class PresenceMachine:
         assert all(len(peer.rivals) <= RIVALS_MAX for peer in self._peers.values())
         assert all(peer.key not in peer.rivals for peer in self._peers.values())
         assert not self._peers.keys() & self._own_endpoints.values()
+        assert self._guests.keys() <= self._peers.keys()
+        assert self._refused.keys() <= self._peers.keys() | self._echo_ms.keys()
         assert self._away <= self._echo_ms.keys()
 
     def _hear(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
@@ -220,18 +279,36 @@ class PresenceMachine:
         if peer is not None:
             if peer.key == beacon.key:
                 peer.seen_ms = now_ms
+                self._sort(beacon)
                 before, peer.address = peer.address, beacon.address
                 return [] if before in ("", beacon.address) else [PeerLeft(before)]
             return self._rival(peer, beacon, now_ms)
-        if len(self._peers) >= self._peers_max or self._unproved(beacon.key) >= UNPROVED_MAX:
+        return self._meet(beacon, now_ms)
+
+    def _meet(self, beacon: TowerBeacon, now_ms: int) -> list[PresenceEffect]:
+        """Connect to a node that is new, if there is room, or a guest makes some."""
+        if self._unproved(beacon.key) >= UNPROVED_MAX:
             return [Dropped("too many peers")]
+        effects: list[PresenceEffect] = []
+        if len(self._peers) >= self._peers_max:
+            if beacon.guest or not self._guests:
+                return [Dropped("too many peers")]
+            effects += self._leave(next(reversed(self._guests)))
         self._peers[beacon.endpoint] = _Peer(beacon.address, now_ms, beacon.key, now_ms)
-        connect = Connect(beacon.endpoint, beacon.key)
+        self._sort(beacon)
+        effects.append(Connect(beacon.endpoint, beacon.key))
         greeting_ms = self._greeting_ms(now_ms)
         if greeting_ms > now_ms:
             self._announce_due_ms = min(greeting_ms, self._announce_due_ms or greeting_ms)
-            return [connect]
-        return [connect, self._announce(now_ms)]
+            return effects
+        return [*effects, self._announce(now_ms)]
+
+    def _sort(self, beacon: TowerBeacon) -> None:
+        """Note whether a peer has only the room that others leave."""
+        if beacon.guest and not self._store:
+            self._guests[beacon.endpoint] = None
+        else:
+            self._guests.pop(beacon.endpoint, None)
 
     def _rival(self, peer: _Peer, beacon: TowerBeacon, now_ms: int) -> list[PresenceEffect]:
         """Another key is announced where one is tried, or proved: it waits for its turn."""
@@ -243,7 +320,8 @@ class PresenceMachine:
         del peer.rivals[following]
         peer.rivals[peer.key] = peer.tried_ms
         peer.key, peer.tried_ms, peer.seen_ms = following, now_ms, now_ms
-        peer.address = ""
+        peer.address, peer.again_ms = "", None
+        self._refused.pop(beacon.endpoint, None)
         return [Disconnect(beacon.endpoint), Connect(beacon.endpoint, following)]
 
     def _unproved(self, key: str) -> int:
@@ -257,7 +335,36 @@ class PresenceMachine:
             self._began_ms = now_ms
         if self._announce_due_ms is not None and self._announce_due_ms > now_ms:
             return []
-        return [self._announce(now_ms), *self._towers_away(now_ms), *self._leave_gone(now_ms)]
+        gone = [*self._towers_away(now_ms), *self._leave_gone(now_ms)]
+        return [self._announce(now_ms), *gone, *self._try_again(now_ms)]
+
+    def _is_refused(self, endpoint: str, now_ms: int) -> list[PresenceEffect]:
+        if endpoint not in self._peers and endpoint not in self._echo_ms:
+            return []
+        told = endpoint in self._refused
+        again_ms = self._settings.refused_ms
+        self._refused[endpoint] = now_ms + again_ms
+        return [] if told else [Refused(endpoint, again_ms)]
+
+    def _lacks_socket(self, endpoint: str, now_ms: int) -> list[PresenceEffect]:
+        """Let a guest make room, at once as it would come again; or try later."""
+        peer = self._peers.get(endpoint)
+        if peer is None:
+            return []
+        if endpoint in self._guests or not self._guests:
+            peer.again_ms = now_ms + self._settings.refused_ms
+            return []
+        return [*self._leave(next(reversed(self._guests))), ConnectAgain(endpoint, peer.key)]
+
+    def _try_again(self, now_ms: int) -> list[PresenceEffect]:
+        due = [one for one, ms in self._refused.items() if ms is not None and ms <= now_ms]
+        self._refused.update(dict.fromkeys(due))
+        for endpoint, peer in self._peers.items():
+            if peer.again_ms is not None and peer.again_ms <= now_ms:
+                peer.again_ms = None
+                due.append(endpoint)
+        keys = {one: self._peers[one].key for one in due if one in self._peers}
+        return [ConnectAgain(one, keys.get(one, "")) for one in due]
 
     def _announce(self, now_ms: int) -> Announce:
         self._announced_ms = now_ms
@@ -277,10 +384,13 @@ class PresenceMachine:
             for peer in self._peers.values():
                 peer.seen_ms = now_ms
         self._echo_ms[event.tower] = now_ms
+        self._refused.pop(event.tower, None)
         endpoint, before = event.beacon.endpoint, self._own_endpoints.get(event.tower)
         effects = self._twin(event.tower, before, endpoint)
         self._own_endpoints[event.tower] = endpoint
         if self._peers.pop(endpoint, None) is not None:
+            self._guests.pop(endpoint, None)
+            self._refused.pop(endpoint, None)
             effects.append(Disconnect(endpoint))
         if event.tower in self._away:
             self._away.remove(event.tower)
@@ -324,11 +434,13 @@ class PresenceMachine:
             for endpoint, peer in self._peers.items()
             if not peer.connected and now_ms - peer.seen_ms >= patience_ms
         ]
-        effects: list[PresenceEffect] = []
-        for endpoint in gone:
-            peer = self._peers.pop(endpoint)
-            effects += [Disconnect(endpoint), PeerLeft(peer.address)]
-        return effects
+        return [effect for endpoint in gone for effect in self._leave(endpoint)]
+
+    def _leave(self, endpoint: str) -> list[PresenceEffect]:
+        peer = self._peers.pop(endpoint)
+        self._guests.pop(endpoint, None)
+        self._refused.pop(endpoint, None)
+        return [Disconnect(endpoint), PeerLeft(peer.address)]
 
 
 def tower_beacon(
@@ -350,4 +462,4 @@ def tower_beacon(
         return None
     if Reach.of_node(str(endpoint)) < reach:
         return None
-    return TowerBeacon(beacon.address, str(endpoint), beacon.key)
+    return TowerBeacon(beacon.address, str(endpoint), beacon.key, beacon.kind == OF_GUEST)

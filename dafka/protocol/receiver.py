@@ -207,6 +207,17 @@ class Inflow:
         self._gaps.forget(partition)
         self.proved(partition)
 
+    def partitions(self) -> list[Partition]:
+        """All that are tracked."""
+        return [*self._streams]
+
+    def leave(self, partition: Partition) -> None:
+        """Track it no more, whatever is on its way."""
+        self.start(partition, 0)  # takes back what it counts for
+        del self._streams[partition]
+        self._gaps.forget(partition)
+        self.proved(partition)
+
     def named(self, partition: Partition) -> bool:
         """Somebody says that a partition is there; False if its owner has said so of too many."""
         if partition in self._streams:
@@ -296,6 +307,8 @@ class Inflow:
             head: How far the partition reaches there.
         """
         window, stream = self._gaps.window(partition), self._streams[partition]
+        if store is not None:
+            self._stores.told_of(partition, store)
         if window is None:
             self.stored(partition, store, head)
             return
@@ -320,10 +333,6 @@ class Inflow:
     def keeps(self, store: str, slots: Slots) -> None:
         """A store that was heard of says which slots it keeps: for others it is not waited for."""
         self._stores.keeps(store, slots)
-
-    def slots_of(self, store: str) -> Slots:
-        """What a store keeps; all, as far as it has not said."""
-        return self._stores.slots_of(store)
 
     def all_fresh(self, now_ms: int) -> bool:
         """Whether every store that ever was has been heard of just now; False if there was none."""

@@ -1,9 +1,10 @@
 """The store: takes every partition of its mesh in order, and acknowledges what is durable.
 
-Batches collected during a turn of the node's loop become one `Append`: one transaction, one fsync.
-Only its completion, the event `Appended`, leads to ACKs, so acknowledging too early cannot be
-written. A duplicate, and a HEAD that does not say that all is stored, are acknowledged again: the
-last ACK may have been lost, and nothing else would free the producer.
+Batches collected during a turn of the node's loop become one `Append`, or several where they are
+many: each is one transaction, one fsync. Only its completion, the event `Appended`, leads to ACKs,
+so acknowledging too early cannot be written. A duplicate, and a HEAD that does not say that all is
+stored, are acknowledged again: the last ACK may have been lost, and nothing else would free the
+producer.
 
 Source: 46/DAFKA, The ACK, FETCH, GET-HEADS and STORE-HELLO Commands, Store Subscriptions.
 """
@@ -20,7 +21,7 @@ from dafka.limits import (
     SINGLE_ANSWER_BYTES_MAX,
     PeerBounds,
 )
-from dafka.model import ALL_SLOTS, SYSTEM, Batch, Partition, Slots
+from dafka.model import Batch, Partition
 from dafka.protocol import forgotten
 from dafka.protocol.duplicate_producer import Disputes
 from dafka.protocol.effects import (
@@ -29,7 +30,6 @@ from dafka.protocol.effects import (
     Dropped,
     Effect,
     Forget,
-    Listen,
     Lost,
     Publish,
     ReadRange,
@@ -49,14 +49,19 @@ from dafka.protocol.events import (
     Recalled,
     Received,
     ReceivedTogether,
+    SlotsMoved,
     TurnEnded,
     Woke,
 )
 from dafka.protocol.fetches import FETCH_REST_MS_MAX
 from dafka.protocol.foreign import Reminders
+from dafka.protocol.greetings import Greetings
+from dafka.protocol.head_questions import HeadQuestion, HeadQuestions
 from dafka.protocol.heads import TopicHeads
+from dafka.protocol.keeping import KEEPS_ALL, Keeping
 from dafka.protocol.machine import earliest
 from dafka.protocol.receiver import Inflow, arrived
+from dafka.protocol.staging import Staged
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, Inquiry
 from dafka.protocol.unacked import direct_records, stored_records
 from dafka.records.batch import without_first
@@ -76,15 +81,6 @@ DISK_REST_MS = 1_000
 """What a disk has refused is not asked for again sooner."""
 
 _LIVE = messages.Records, messages.RecordMessage
-_OF_PARTITION = (
-    *_LIVE,
-    messages.DirectRecords,
-    messages.DirectRecord,
-    messages.Head,
-    messages.DirectHead,
-    messages.LogStart,
-    messages.Fetch,
-)
 
 
 class StoreMachine:
@@ -95,7 +91,7 @@ class StoreMachine:
         heads: What its log holds: the last sequence of every partition.
         bounds: Of what peers name.
         remembers: Whether the log has forgotten others, and knows where they ended.
-        slots: Which of the ring it keeps. Of others it takes nothing and says nothing.
+        keeping: What it does with which slots of the ring.
     """
 
     def __init__(
@@ -105,28 +101,31 @@ class StoreMachine:
         bounds: PeerBounds = PEER_BOUNDS,
         *,
         remembers: bool = False,
-        slots: Slots = ALL_SLOTS,
+        keeping: Keeping = KEEPS_ALL,
     ) -> None:
         self._address = address
-        self._slots = slots
+        self._keeping = keeping
         self._remembers = remembers
         self._inflow = Inflow(address, bounds, SETTLING_MS)
-        self._durable = TopicHeads(heads)
-        self._staged: list[Batch] = []
-        """Taken in order during this turn, to be appended at its end."""
+        held = {one: head for one, head in heads.items() if keeping.holds(one)}
+        self._durable = TopicHeads(held)
+        self._questions = HeadQuestions(self._durable)
+        self._staged = Staged()
+        """Taken in order during this turn, to be appended at its end, or once it is full."""
         self._skipped: dict[Partition, int] = {}
         """Where partitions go on of which nobody has the next records; done with that append."""
         self._appending: dict[int, Append] = {}
         self._token = 0
         self._disputes = Disputes()
         self._greeted = False
+        self._greetings = Greetings(address)
         self._reminders = Reminders(bounds)
         self._inquiry = Inquiry(HEADS_INTERVAL_MS_MAX)
         self._listened = False
         """Whether guests have ever listened here: ZeroMQ does not say whether any are left."""
         self._fetched: dict[Partition, int] = {}
         """Where what was asked for ends, of partitions that more is lacking of."""
-        for partition, head in heads.items():
+        for partition, head in held.items():
             self._inflow.start(partition, head + 1)
 
     def handle(self, event: Event, now_ms: int) -> list[Effect]:
@@ -142,7 +141,8 @@ class StoreMachine:
             case Recalled() | Emptied() | PartitionsForgotten():
                 return self._of_empty(event, now_ms)
             case TurnEnded():
-                return self._flush()
+                self._questions.turn_ended(now_ms)
+                return [*self._flush(), *self._tell_heads(now_ms)]
             case Appended() | AppendFailed():
                 return self._append_ended(event, now_ms)
             case RangeRead():
@@ -151,7 +151,7 @@ class StoreMachine:
                 return self._compared(event, now_ms)
             case HoleSkipped():
                 return self._skip_hole(event, now_ms)
-            case PeerListened() | PeerLeft():
+            case PeerListened() | PeerLeft() | SlotsMoved():
                 return self._met(event)
             case Woke():
                 return self._wake(now_ms)
@@ -170,9 +170,9 @@ class StoreMachine:
                 return self._forget(event.partitions)
 
     def wakeup_ms(self) -> int | None:
-        """When a FETCH or GET-HEADS is to be repeated."""
-        inflow_ms, reminders_ms = self._inflow.wakeup_ms(), self._reminders.wakeup_ms()
-        return earliest(inflow_ms, self._inquiry.due_ms, reminders_ms)
+        """When a FETCH or GET-HEADS is to be repeated, or more heads are to be told."""
+        parts = self._inflow, self._reminders, self._questions
+        return earliest(self._inquiry.due_ms, *(one.wakeup_ms() for one in parts))
 
     def check(self) -> None:
         """Assert that nothing is acknowledged ahead of what was taken in."""
@@ -192,8 +192,8 @@ class StoreMachine:
     def _receive(self, received: tuple[Message, ...], now_ms: int) -> list[Effect]:
         """Take in what is of partitions that are known; the log is asked about all others."""
         effects: list[Effect] = []
-        if self._slots != ALL_SLOTS:
-            kept = tuple(filter(self._keeps, received))
+        if self._keeping != KEEPS_ALL:
+            kept = tuple(filter(self._keeping.heeds, received))
             dropped = [one for one in received if isinstance(one, _LIVE) and one not in kept]
             received, effects = kept, [Dropped("not for this store") for _ in dropped]
         if not self._remembers:
@@ -207,11 +207,16 @@ class StoreMachine:
                 unknown.append(told)
         return [*effects, Recall(tuple(unknown))] if unknown else effects
 
-    def _keeps(self, message: Message) -> bool:
-        """Whether it is of a partition that is kept here, or of none."""
-        if not isinstance(message, _OF_PARTITION):
-            return True
-        return self._slots.keeps(message.topic, message.address)
+    def _moved(self, keeping: Keeping) -> list[Effect]:
+        """Do this with slots from now on; know nothing more of what is not held."""
+        before, self._keeping = self._keeping, keeping
+        for partition in self._inflow.partitions():
+            if before.takes(partition) != keeping.takes(partition):
+                self._rewind(partition)  # it is asked for at once, or not waited for
+            if not keeping.holds(partition):
+                self._inflow.leave(partition)
+                self._part_with(partition)
+        return self._greetings.moved(before, keeping)
 
     def _remembered(self, event: Recalled, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -230,6 +235,9 @@ class StoreMachine:
         if not forgotten.goes_on(message, end):
             if isinstance(message, messages.DirectHead) and message.store:
                 self._inflow.heard_from(message.store, now_ms)
+            asked = isinstance(message, messages.Fetch)
+            if not asked and not self._keeping.acknowledges(partition):
+                return []
             return forgotten.answers(message, end, self._address)
         proved = forgotten.proves(message, end)
         known = proved or self._inflow.named(partition)
@@ -247,6 +255,7 @@ class StoreMachine:
             partition
             for partition in partitions
             if partition in self._durable
+            and self._keeping.answers(partition)  # who is to find here what others list has to
             and partition not in busy
             and partition not in self._disputes
             and self._inflow.rests(partition)
@@ -256,12 +265,16 @@ class StoreMachine:
     def _forget(self, partitions: Iterable[Partition]) -> list[Effect]:
         self._remembers = True
         for partition in partitions:
-            del self._durable[partition]
             self._inflow.forget(partition)
-            self._disputes.forgotten(partition)
-            self._fetched.pop(partition, None)
-            self._reminders.forget(partition)
+            self._part_with(partition)
         return []
+
+    def _part_with(self, partition: Partition) -> None:
+        if partition in self._durable:
+            del self._durable[partition]
+        self._disputes.forgotten(partition)
+        self._fetched.pop(partition, None)
+        self._reminders.forget(partition)
 
     def _understand(self, message: Message, now_ms: int) -> list[Effect]:
         match message:
@@ -279,7 +292,7 @@ class StoreMachine:
             case messages.Fetch():
                 return self._fetch(message, now_ms)
             case messages.GetHeads():
-                return self._direct_heads(message.requester, (message.topic,))
+                return self._asked(message, now_ms)
             case messages.ConsumerHello() | messages.StoreHello():
                 return self._hello(message, now_ms)
             case _:
@@ -297,7 +310,7 @@ class StoreMachine:
             return [Dropped("not for this store")]
         if message.foreign:
             self._reminders.greeted(message, self._durable, now_ms)
-        return self._direct_heads(message.consumer, message.topics)
+        return self._asked(message, now_ms)
 
     def _take(self, message: messages.Batch, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
@@ -346,6 +359,8 @@ class StoreMachine:
     def _compared(self, event: Compared, now_ms: int) -> list[Effect]:
         batch, held = event.batch, event.held
         partition = batch.partition
+        if partition not in self._inflow:
+            return []  # it was given up meanwhile
         if held and held[-1].end == self._inflow.expected(partition):
             self._disputes.recalled(partition, held[-1])
         differs = self._disputes.differs(batch, held)
@@ -367,9 +382,9 @@ class StoreMachine:
             if not self._disputes.goes_on(fitting):
                 self._inflow.start(partition, expected)
                 return self._disputes.found(fitting)
-            self._staged.append(fitting)
+            self._staged.add(fitting)
             expected = batch.end
-        return []
+        return self._flush() if self._staged.full else []
 
     def _heard(self, message: messages.Head | messages.DirectHead, now_ms: int) -> list[Effect]:
         partition = Partition(message.topic, message.address)
@@ -403,7 +418,7 @@ class StoreMachine:
         """Go on at `end`: nobody has what lacks before it."""
         start = self._inflow.expected(partition)
         # What is staged of it would be dropped by the append that it belongs to.
-        self._staged = [batch for batch in self._staged if batch.partition != partition]
+        self._staged.drop(partition)
         self._skipped[partition] = end
         self._inflow.skip(partition, end)
         self._disputes.skipped(partition)
@@ -431,6 +446,8 @@ class StoreMachine:
         run = self._disputes.run(partition)
         if run is None and partition in self._disputes:
             return []
+        if not self._keeping.acknowledges(partition):
+            return []
         durable = self._durable[partition]
         return [Publish(messages.Ack(topic, address, self._address, durable, run))]
 
@@ -438,8 +455,8 @@ class StoreMachine:
         if not self._staged and not self._skipped:
             return []
         self._token += 1
-        append = Append(self._token, tuple(self._staged), tuple(self._skipped.items()))
-        self._staged, self._skipped = [], {}
+        append = Append(self._token, self._staged.take(), tuple(self._skipped.items()))
+        self._skipped = {}
         self._appending[self._token] = append
         return [append]
 
@@ -457,9 +474,12 @@ class StoreMachine:
         append = self._appending.pop(token)
         touched: dict[Partition, Batch] = {}
         for partition, sequence in append.skips:
+            if partition not in self._inflow:
+                continue  # it was given up meanwhile, as are batches below
             self._durable[partition] = max(sequence - 1, self._durable.get(partition, -1))
             self._disputes.stored(partition, None)
-        for batch in append.batches:
+        kept = [batch for batch in append.batches if batch.partition in self._inflow]
+        for batch in kept:
             self._durable[batch.partition] = batch.end - 1
             touched[batch.partition] = batch
         for partition, last in touched.items():
@@ -469,7 +489,7 @@ class StoreMachine:
                 self._disputes.forget(partition)
             self._disputes.stored(partition, last)
         acks = [ack for partition in touched for ack in self._ack(partition)]
-        return acks + self._passed_on(append.batches)
+        return acks + self._passed_on(kept)
 
     def _passed_on(self, batches: Iterable[Batch]) -> list[Effect]:
         """What guests have not heard of: not what this store fetches as it was away."""
@@ -479,7 +499,8 @@ class StoreMachine:
             lacks = self._inflow.lacks(partition)
             if not lacks:
                 self._fetched.pop(partition, None)
-            if self._listened and not (lacks and batch.end <= end):
+            mute = not self._keeping.answers(partition)
+            if self._listened and not mute and not (lacks and batch.end <= end):
                 effects.append(Publish(stored_records(self._address, batch)))
         return effects
 
@@ -487,14 +508,14 @@ class StoreMachine:
         """Take nothing of it for granted: it will be asked for again, and acknowledged then."""
         append = self._appending.pop(token)
         touched = dict(append.skips) | {batch.partition: 0 for batch in append.batches}
-        for partition in touched:
+        for partition in filter(self._inflow.__contains__, touched):
             self._rewind(partition)
             # Every store would answer at once, and each answer be refused and asked for again.
             self._inflow.rest(partition, now_ms, DISK_REST_MS)
         return [Dropped("append failed")]
 
     def _rewind(self, partition: Partition) -> None:
-        self._staged = [batch for batch in self._staged if batch.partition != partition]
+        self._staged.drop(partition)
         self._skipped.pop(partition, None)
         self._inflow.start(partition, self._durable.get(partition, -1) + 1)
         self._disputes.forget(partition)
@@ -532,60 +553,48 @@ class StoreMachine:
             effects.append(self._direct_head(event.requester, event.partition))
         return effects
 
-    def _direct_heads(self, requester: str, topics: Iterable[str]) -> list[Effect]:
-        named: Iterable[Partition] = self._durable.of(topics)
-        slots = self._inflow.slots_of(requester)
-        if slots != ALL_SLOTS:
-            named = (one for one in named if slots.keeps(*one))  # a store that takes nothing else
-        return [self._direct_head(requester, partition) for partition in named]
+    def _asked(self, question: HeadQuestion, now_ms: int) -> list[Effect]:
+        full = [] if self._questions.add(question, now_ms) else [Dropped("not read")]
+        return [*full, *self._tell_heads(now_ms)]
+
+    def _tell_heads(self, now_ms: int) -> list[Effect]:
+        return [
+            self._direct_head(requester, partition)
+            for requester, partition in self._questions.told(now_ms)
+            if partition in self._durable and self._keeping.answers(partition)
+        ]
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
         topic, address = partition
         head, run = self._durable[partition], self._disputes.run(partition)
         return Publish(messages.DirectHead(requester, topic, address, head, self._address, run))
 
-    def _met(self, event: PeerListened | PeerLeft) -> list[Effect]:
+    def _met(self, event: PeerListened | PeerLeft | SlotsMoved) -> list[Effect]:
         """Greet a consumer that listens for it. Who has left is waited for as who is silent."""
+        if isinstance(event, SlotsMoved):
+            return self._moved(event.keeping)
         if isinstance(event, PeerLeft):
             return []
         if event.id is MessageId.STORED_RECORDS:
             self._listened |= event.key.startswith(messages.channel(self._address, ""))
         if event.id is not MessageId.STORE_HELLO or not event.key:
             return []
-        return [Publish(messages.StoreHello(event.key, self._address, self._slots))]
+        return self._greetings.met(event.key, self._keeping)
 
     def _wake(self, now_ms: int) -> list[Effect]:
         effects: list[Effect] = []
         self._inflow.wake(now_ms)
         if not self._greeted:
             self._greeted = True
-            effects += self._greet()
+            effects += self._greetings.begin(self._keeping)
             self._inquiry.renew(now_ms)
         effects += [
             ReadRange(consumer, partition, self._durable[partition], 1, FETCH_ANSWER_BYTES_MAX)
             for partition, consumer in self._reminders.due(now_ms)
+            if self._keeping.answers(partition)
         ]
         if self._inquiry.asked(now_ms):
             # Other stores may have what this one missed, and nobody else announces the partitions
             # of producers that are gone.
-            effects.append(Publish(messages.GetHeads("", self._address)))
-        return effects
-
-    def _greet(self) -> list[Effect]:
-        # Single records, where anybody publishes such, have no slots to listen for, nor have HEADs.
-        everything = (MessageId.RECORD, MessageId.HEAD, MessageId.FETCH, MessageId.GET_HEADS)
-        own = (
-            MessageId.DIRECT_RECORDS,
-            MessageId.DIRECT_RECORD,
-            MessageId.DIRECT_HEAD,
-            MessageId.LOG_START,
-            MessageId.CONSUMER_HELLO,
-            MessageId.STORE_HELLO,
-        )
-        effects: list[Effect] = [Listen(message_id, "") for message_id in everything]
-        effects += [Listen(message_id, self._address) for message_id in own]
-        if self._slots == ALL_SLOTS:
-            return [Listen(MessageId.RECORDS, ""), *effects]
-        effects.append(Listen(MessageId.RECORDS, SYSTEM))
-        effects += [Listen(MessageId.SLOT_RECORDS, one) for one in self._slots.prefixes()]
+            effects += self._greetings.ask(self._keeping)
         return effects

@@ -63,6 +63,11 @@ class KnownStores:
         else:
             self._slots[store] = slots
 
+    def told_of(self, partition: Partition, store: str) -> None:
+        """A store has told of a partition. It keeps it, whatever it said before: slots move."""
+        if not self.slots_of(store).keeps(*partition):
+            del self._slots[store]
+
     def slots_of(self, store: str) -> Slots:
         """What a store keeps; all, as far as it has not said."""
         return self._slots.get(store, ALL_SLOTS)

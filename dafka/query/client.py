@@ -19,6 +19,7 @@ from dafka.limits import (
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
+from dafka.query.slot_steps import LOOK, SlotRanges, SlotsRequest, SlotsResponse
 from dafka.storage.log import Mark
 from dafka.transport.request import QueryClient
 from dafka.wire.primitives import octets_of, text
@@ -76,7 +77,7 @@ class StoreClient:
         self._client = connect(endpoint, credentials)
         self.timeout_ms = timeout_ms
         """For the questions that come."""
-        self.part: messages.SlotRanges = ()
+        self.part: SlotRanges = ()
         """Which slots the store keeps, if lists may be of these alone."""
 
     def topics(self) -> list[str]:
@@ -445,6 +446,14 @@ class StoreClient:
     def health(self) -> messages.HealthResponse:
         """Return who the store is and how much it holds."""
         return self._ask(messages.HealthRequest(), messages.HealthResponse)
+
+    def slots(self, request: SlotsRequest = LOOK) -> SlotsResponse:
+        """Take a step in moving slots, or look; see `dafka.query.slot_steps`.
+
+        Raises:
+            RefusedError: It may not be taken now, or the store is of before that question.
+        """
+        return self._ask(request, SlotsResponse)
 
     def catch_up(self) -> None:
         """Tell the store that it has all that each of the others had: its disk is new no more."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.process.clock import CLOCK
 from dafka.query.client import ANSWER_TIMEOUT_MS
-from dafka.query.sharing_store import SharingStore, SlotKeeper
+from dafka.query.sharing_store import Lists, SharingStore, SlotKeeper
 from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class ClusterClient:
         self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
         self._connect = connect
         self._clients: dict[str, SharingStore] = {}
+        self._lists: Lists | None = None
         self._order = cluster.stores
         self._clock = clock
         self._connect_ms = self._timeout_ms
@@ -108,6 +109,7 @@ class ClusterClient:
                 self._cluster.credentials,
                 self._connect,
                 others=partial(self._others, endpoint),
+                lists=lambda: self._lists,
             )
             self._clients[endpoint] = client
         return client
@@ -198,6 +200,13 @@ class ClusterClient:
         return list(answers.given.values())
 
     def _answers(self, ask: Callable[[SharingStore], T], stores_max: int) -> Answers[T]:
+        self._lists = {} if stores_max > 1 else None
+        try:
+            return self._asked(ask, stores_max)
+        finally:
+            self._lists = None
+
+    def _asked(self, ask: Callable[[SharingStore], T], stores_max: int) -> Answers[T]:
         given: dict[str, T] = {}
         failures: dict[str, QueryError] = {}
         for endpoint in self._order:

@@ -28,7 +28,7 @@ from dafka.limits import (
     QUERY_BYTES_MAX,
     READ_SPANS_MAX,
 )
-from dafka.model import SLOTS
+from dafka.query.slot_steps import MovingSlots, SlotRanges, SlotsRequest, SlotsResponse
 from dafka.records.digest import DIGEST_BYTES
 
 if TYPE_CHECKING:
@@ -51,10 +51,6 @@ Count = Annotated[int, Meta(ge=1, le=2**63 - 1)]
 Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Moment = tuple[Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX)], Sequence]
 """A moment in the history of a store's log; see `dafka.storage.log.Mark`."""
-
-_Slot = Annotated[int, Meta(ge=0, le=SLOTS)]
-SlotRanges = Annotated[tuple[tuple[_Slot, _Slot], ...], Meta(max_length=SLOTS)]
-"""Of the ring, each as its first slot and the one behind its last."""
 
 DigestOctets = Annotated[bytes, Meta(max_length=DIGEST_BYTES)]
 
@@ -298,6 +294,7 @@ Question = (
     | HoleQuestion
     | HoldRequest
     | WritersRequest
+    | SlotsRequest
     | GroupQuestion
     | GroupRequest
 )
@@ -497,7 +494,8 @@ class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
         partitions: How many it holds.
         records: How many were ever appended.
         new: Whether its disk is, and may lack what the one before had.
-        slots: What of the ring it keeps; none stands for all.
+        slots: What of the ring it keeps; none stands for all, an empty range for none.
+        moving: Where that is not what it is to keep.
     """
 
     identity: str
@@ -505,6 +503,7 @@ class HealthResponse(Struct, frozen=True, array_like=True, tag="status"):
     records: int
     new: bool = False
     slots: SlotRanges = ()
+    moving: MovingSlots = MovingSlots()
 
 
 class ErrorResponse(Struct, frozen=True, array_like=True, tag="refused"):
@@ -536,6 +535,7 @@ Answer = (
     | SkipResponse
     | HoldResponse
     | WritersResponse
+    | SlotsResponse
     | HealthResponse
     | ErrorResponse
     | GroupAnswer

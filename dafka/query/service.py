@@ -17,10 +17,12 @@ from dafka.groups.commit_table import commits_of, groups_of
 from dafka.groups.link_sync import LinkSync
 from dafka.groups.writers import Writers
 from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
-from dafka.model import ALL_SLOTS, SYSTEM, Partition, PartitionShare, Slots
+from dafka.model import ALL_SLOTS, Partition, PartitionShare
 from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
+from dafka.query.slot_share import is_kept
+from dafka.query.slot_steps import SlotsRequest, moving, part_of, step
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import (
     digest_of_batches,
@@ -29,6 +31,7 @@ from dafka.records.digest import (
     expanded_batches,
 )
 from dafka.storage.holds import Holds, HoldWord
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.log import Mark, extent_of, goes_on
 from dafka.storage.new_disk import catch_up, is_new
 from dafka.transport.access import ANYBODY
@@ -154,7 +157,7 @@ def answer(
     writers: Writers | None = None,
     bounds: AnswerBounds = ANSWER_BOUNDS,
     holes: Holes | None = None,
-    slots: Slots = ALL_SLOTS,
+    kept_slots: KeptSlots | None = None,
     now_ms: int = 0,
 ) -> bytes:
     """Return the answer to `question`, whatever it is: a peer cannot make this raise.
@@ -171,7 +174,7 @@ def answer(
         writers: Who writes what here, if this store remembers that.
         bounds: Of the answer, and of the work for it.
         holes: What the store waits for in vain, if it can be asked.
-        slots: Which of the ring the store keeps.
+        kept_slots: Which of the ring the store keeps; all, if not given.
         now_ms: The time, by a clock that does not jump.
     """
     try:
@@ -194,7 +197,7 @@ def answer(
         if isinstance(asked, _READS) and not bounds.read_bytes:
             dropped("not read")
             return encode(_NOT_READ)
-        return encode(_of_share(asked, log, bounds, slots))
+        return encode(_of_share(asked, log, bounds, kept_slots or KeptSlots(log), now_ms))
     except WireError as error:
         dropped(error.reason)
         return encode(messages.ErrorResponse(error.reason, f"this store speaks version {VERSION}"))
@@ -210,39 +213,21 @@ _NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to
 
 
 def _of_share(
-    question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, slots: Slots
+    question: RecordQuestion | SlotsRequest,
+    log: RecordLog,
+    bounds: AnswerBounds,
+    kept_slots: KeptSlots,
+    now_ms: int,
 ) -> Answer:
-    if slots != ALL_SLOTS and not _is_kept(question, slots):
-        return messages.ErrorResponse(messages.SHARE, f"it keeps slots {slots}")
-    return _answer(question, log, bounds, slots)
-
-
-def _is_kept(question: RecordQuestion, slots: Slots) -> bool:
-    """Whether a store of these slots knows all that is asked, or who asks knows what it lacks."""
-    match question:
-        case messages.TopicsRequest():
-            return question.part == _told(slots)
-        case messages.PartitionsRequest() | messages.RangesRequest() | messages.ChangesRequest():
-            own = (question.topic or b"").startswith(SYSTEM.encode())
-            return own or question.part == _told(slots)
-        case messages.ReadsRequest() | messages.DigestsRequest():
-            return all(_keeps(slots, topic, address) for topic, address, _, _ in question.spans)
-        case messages.NamedRangesRequest():
-            return all(_keeps(slots, topic, address) for topic, address in question.places)
-        case messages.ReadRequest() | messages.FindRequest() | messages.DigestRequest():
-            return _keeps(slots, question.topic, question.address)
-        case messages.HealthRequest() | messages.CatchUpRequest():
-            return True
-        case _:
-            assert_never(question)
-
-
-def _told(slots: Slots) -> messages.SlotRanges:
-    return tuple((one.start, one.stop) for one in slots.ranges())
-
-
-def _keeps(slots: Slots, topic: bytes, address: bytes) -> bool:
-    return slots.keeps(text(topic), text(address))
+    if isinstance(question, SlotsRequest):
+        try:
+            return step(question, kept_slots, now_ms)
+        except MisuseError as error:
+            return messages.ErrorResponse("slots", str(error))
+    slots = kept_slots.keeping.kept
+    if slots != ALL_SLOTS and not is_kept(question, slots):
+        return messages.ErrorResponse(messages.SHARE, f"it keeps slots {slots or 'none'}")
+    return _answer(question, log, bounds, kept_slots)
 
 
 class Holes(Protocol):
@@ -334,21 +319,31 @@ def _permitted(question: Question, rights: Rights) -> bool:
             | messages.AcceptRequest(request)
         ):
             return rights.may_write(COMMITS_TOPIC) and rights.may_commit(request.group)
-        case messages.LinkSyncRequest() | messages.HoldRequest() | messages.WritersRequest():
+        case (
+            messages.LinkSyncRequest()
+            | messages.HoldRequest()
+            | messages.WritersRequest()
+            | SlotsRequest()
+        ):
             return all(map(rights.may_mirror, _mirrored(question)))
         case _:
             return rights.may_read(text(question.topic or b""))
 
 
 def _mirrored(
-    question: messages.LinkSyncRequest | messages.HoldRequest | messages.WritersRequest,
+    question: messages.LinkSyncRequest
+    | messages.HoldRequest
+    | messages.WritersRequest
+    | SlotsRequest,
 ) -> set[str]:
     """The topics that only distributors tell of like this."""
     rows = question.floors if isinstance(question, messages.HoldRequest) else ()
     return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}
 
 
-def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, slots: Slots) -> Answer:
+def _answer(
+    question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, kept_slots: KeptSlots
+) -> Answer:
     match question:
         case messages.TopicsRequest():
             return _topics(question, log, bounds)
@@ -367,18 +362,26 @@ def _answer(question: RecordQuestion, log: RecordLog, bounds: AnswerBounds, slot
         case messages.DigestsRequest():
             return _digests(question, log, bounds)
         case messages.HealthRequest() | messages.CatchUpRequest():
-            return _health(question, log, slots)
+            return _health(question, log, kept_slots)
         case _:
             assert_never(question)
 
 
 def _health(
-    question: messages.HealthRequest | messages.CatchUpRequest, log: RecordLog, slots: Slots
+    question: messages.HealthRequest | messages.CatchUpRequest,
+    log: RecordLog,
+    kept_slots: KeptSlots,
 ) -> messages.HealthResponse:
     if isinstance(question, messages.CatchUpRequest):
         catch_up(log)
-    told = () if slots == ALL_SLOTS else _told(slots)
-    return messages.HealthResponse(log.identity, len(log.extents()), log.records, is_new(log), told)
+    return messages.HealthResponse(
+        log.identity,
+        len(log.extents()),
+        log.records,
+        is_new(log),
+        part_of(kept_slots.keeping.kept),
+        moving(kept_slots),
+    )
 
 
 def _topics(

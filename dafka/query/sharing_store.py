@@ -3,12 +3,15 @@
 Whoever asks stores asks one, several or all of them, and takes each for a copy of the cluster.
 Where a store keeps some slots only, it refuses what is of others, and lists. Then what it does not
 keep is asked of stores that do, and lists are put together of what each keeps: here, for all.
+
+What a store keeps is remembered. Slots move (ADR 60), so where it turns out that nobody who is
+known of keeps something, each is asked anew the next time.
 """
 
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from dafka.errors import QueryError, ShareError
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
@@ -27,12 +30,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Lists = dict[object, Any]
+"""What stores have listed of themselves: by their endpoints, what they keep, and the question."""
+
 
 class SlotKeeper(NamedTuple):
     """A store and what it keeps."""
 
     slots: Slots
-    store: StoreClient
+    store: SharingStore
 
     def keeps(self, partition: Partition) -> bool:
         """Whether a partition is among it."""
@@ -50,6 +56,8 @@ class SharingStore(StoreClient):
         credentials: Whose to use.
         connect: Makes the connection.
         others: Yields the other stores of the cluster and what they keep, as far as they answer.
+        lists: What they have listed for whoever asks all of them now; None if nobody does. Without
+            it each of N stores would have the lists of N asked for.
     """
 
     def __init__(
@@ -60,9 +68,10 @@ class SharingStore(StoreClient):
         connect: ConnectClient = QueryClient,
         *,
         others: Callable[[], Iterable[SlotKeeper]] = tuple,
+        lists: Callable[[], Lists | None] = lambda: None,
     ) -> None:
         super().__init__(endpoint, timeout_ms, credentials, connect)
-        self._others = others
+        self._others, self._lists = others, lists
         self._shares = False
         """Whether it has ever said that others keep something."""
         self._kept: Slots | None = None
@@ -90,20 +99,22 @@ class SharingStore(StoreClient):
 
     def topics(self) -> list[str]:
         """See `StoreClient`."""
-        return sorted({topic for _, found in self._parts(StoreClient.topics) for topic in found})
+        return sorted(
+            {topic for _, found in self._parts(StoreClient.topics, "topics") for topic in found}
+        )
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """See `StoreClient`."""
-        parts = self._parts(lambda store: StoreClient.partitions(store, topic), topic)
+        parts = self._parts(lambda store: StoreClient.partitions(store, topic), "partitions", topic)
         return sorted({one for keeper, found in parts for one in found if keeper.keeps(one)})
 
     def ranges(self, topic: str | None = None) -> dict[Partition, range]:
         """See `StoreClient`."""
-        return self._merged(lambda store: StoreClient.ranges(store, topic), topic)
+        return self._merged(lambda store: StoreClient.ranges(store, topic), "ranges", topic)
 
     def sized_ranges(self, topic: str | None = None) -> dict[Partition, tuple[range, int | None]]:
         """See `StoreClient`."""
-        return self._merged(lambda store: StoreClient.sized_ranges(store, topic), topic)
+        return self._merged(lambda store: StoreClient.sized_ranges(store, topic), "sized", topic)
 
     def changes(
         self, since: Mark | None, topic: str | None = None
@@ -184,7 +195,9 @@ class SharingStore(StoreClient):
                 self._shares = True
         found: dict[Partition, T] = {}
         failure: QueryError | None = None
+        passed: list[SlotKeeper] = []
         for keeper in self._keepers():
+            passed.append(keeper)
             kept = [partition for partition in wanted if keeper.keeps(partition)]
             if not kept:
                 continue
@@ -197,21 +210,21 @@ class SharingStore(StoreClient):
             if not wanted:
                 break
         if wanted:
-            raise self._lacking(f"partition {wanted[0]}", failure)
+            raise self._lacking(f"partition {wanted[0]}", passed, failure)
         return found
 
     def _merged(
-        self, ask: Callable[[StoreClient], dict[Partition, T]], topic: str | None
+        self, ask: Callable[[StoreClient], dict[Partition, T]], what: str, topic: str | None
     ) -> dict[Partition, T]:
         merged: dict[Partition, T] = {}
-        for keeper, found in self._parts(ask, topic):
+        for keeper, found in self._parts(ask, what, topic):
             for one, told in found.items():
                 if keeper.keeps(one):
                     merged.setdefault(one, told)  # what all keep is as the first says
         return merged
 
     def _parts(
-        self, ask: Callable[[StoreClient], T], topic: str | None = None
+        self, ask: Callable[[StoreClient], T], what: str, topic: str | None = None
     ) -> list[tuple[SlotKeeper, T]]:
         """What stores answer that keep all slots together, each with those it answers for."""
         alone = SlotKeeper(ALL_SLOTS, self)
@@ -225,19 +238,35 @@ class SharingStore(StoreClient):
         found: list[tuple[SlotKeeper, T]] = []
         failure: QueryError | None = None
         left = ALL_SLOTS
+        passed: list[SlotKeeper] = []
         for keeper in self._keepers():
+            passed.append(keeper)
             share = keeper.slots.shared(left)
             if not share:
                 continue
             try:
-                found.append((SlotKeeper(share, keeper.store), ask(keeper.store)))
+                found.append(
+                    (SlotKeeper(share, keeper.store), self._listed(keeper, ask, (what, topic)))
+                )
             except QueryError as error:
                 failure = self._passed_over(keeper, error)
                 continue
             left = left.without(share)
             if not left:
                 return found
-        raise self._lacking(f"slots {left}", failure)
+        raise self._lacking(f"slots {left}", passed, failure)
+
+    def _listed(
+        self, keeper: SlotKeeper, ask: Callable[[StoreClient], T], what: tuple[str, str | None]
+    ) -> T:
+        lists = self._lists()
+        if lists is None:
+            return ask(keeper.store)
+        key = keeper.store.endpoint, keeper.slots, what
+        if key not in lists:
+            lists[key] = ask(keeper.store)
+        listed: T = lists[key]
+        return listed
 
     def _keepers(self) -> Iterator[SlotKeeper]:
         """This store, then the others; each has as long for an answer as this one."""
@@ -256,10 +285,18 @@ class SharingStore(StoreClient):
         try:
             return super()._ask(question, expected)
         except ShareError:
-            self._kept, self.part = None, ()  # it is another than it was, if it was asked before
+            self.forget_kept()  # it is another than it was, if it was asked before
             raise
 
-    def _lacking(self, what: str, failure: QueryError | None) -> QueryError:
+    def forget_kept(self) -> None:
+        """Ask anew what it keeps."""
+        self._kept, self.part = None, ()
+
+    def _lacking(
+        self, what: str, passed: Iterable[SlotKeeper], failure: QueryError | None
+    ) -> QueryError:
+        for keeper in passed:
+            keeper.store.forget_kept()
         why = failure or "name stores that keep all slots together"
         return QueryError(f"store at {self.endpoint} does not keep {what}, nor does another: {why}")
 

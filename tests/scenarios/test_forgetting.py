@@ -10,7 +10,8 @@ from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.commit_table import commits_of, fold
 from dafka.limits import PARTITIONS_MAX, PeerBounds
 from dafka.model import Batch, Partition
-from dafka.node.store import COMMITS_KEPT, RETENTION_INTERVAL_MS, StoreRole, StoreSettings
+from dafka.node.store import RETENTION_INTERVAL_MS, StoreRole
+from dafka.node.store_settings import COMMITS_KEPT, StoreSettings
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Append, Forget, Publish, Recall
 from dafka.protocol.events import Received, TurnEnded, Woke

@@ -33,8 +33,8 @@ class World:
         self._opened = opened
         self.meshes = {}
 
-    def mesh(self, address, *, store=False, **settings):
-        presence = PresenceSettings(beacon_interval_ms=50)
+    def mesh(self, address, *, store=False, peers_max=None, **settings):
+        presence = PresenceSettings(beacon_interval_ms=50, peers_max=peers_max)
         cluster = Cluster(self.endpoints.inbound, presence=presence, **settings)
         self.meshes[address] = self._opened(Mesh(cluster, address, store=store))
 
@@ -89,6 +89,17 @@ def test_guests_connect_to_stores_and_all_others_to_everybody(world, until):
         world.turn()
     assert world.peers() == wanted
     assert all(mesh._presence._towers_heard(now_ms()) for mesh in world.meshes.values())
+
+
+def test_guests_keep_a_direct_node_from_nobody_else(world, until):
+    world.mesh("D1", peers_max=3)
+    for number in range(5):
+        world.mesh(f"G{number}", delivery="stores")
+    until(lambda: world.turn() or len(world.peers()["D1"]) == 3)
+    world.mesh("S1", store=True)
+    world.mesh("D2")
+    until(lambda: world.turn() or {"S1", "D2"} < world.peers()["D1"])
+    assert len(world.peers()["D1"]) == 3
 
 
 def test_a_guest_is_away_from_a_tower_that_does_not_know_guests(world, until):

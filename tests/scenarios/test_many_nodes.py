@@ -17,7 +17,7 @@ from dafka.process.clock import now_ms
 from dafka.protocol.events import Received
 from dafka.protocol.presence import PRESENCE
 from dafka.transport.mesh import Mesh
-from dafka.transport.sockets import Poller
+from dafka.transport.poller import Poller
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages
 from dafka.wire.messages import MessageId

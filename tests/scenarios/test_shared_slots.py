@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import closing
+
 import pytest
 
+from dafka.cli.store_disk import KEPT_TABLES
 from dafka.cluster import Cluster
-from dafka.errors import MisuseError, StorageError
-from dafka.model import SLOTS, Partition, Slots, address_in, slot_of
+from dafka.errors import MisuseError
+from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots, address_in, slot_of
 from dafka.node.consumer import Consumer
-from dafka.node.store import Store, StoreSettings
+from dafka.node.store import Store
+from dafka.node.store_settings import StoreSettings
 from dafka.process.metrics import DROPPED
-from dafka.protocol.effects import Append, Dropped, Listen, Publish
-from dafka.protocol.events import Appended, PeerListened, Received, TurnEnded, Woke
+from dafka.protocol.effects import Append, Dropped, Listen, Publish, ReadRange, Unlisten
+from dafka.protocol.events import (
+    Appended,
+    PeerListened,
+    Received,
+    SlotsMoved,
+    TurnEnded,
+    Woke,
+)
+from dafka.protocol.keeping import Keeping
 from dafka.protocol.store import StoreMachine
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
+from dafka.storage.backup import back_up, restore
+from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.lmdb_log import LmdbLog
 from dafka.storage.memory import MemoryLog
 from dafka.testing.nodes import SimProducer, SimStore
 from dafka.testing.world import Faults, SimMesh, World
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 from tests.support.batches import make_batch
+from tests.support.shares import HIGH, LOW
 
-LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
 KEPT, OTHERS = (address_in("AB" * 16, half, 2) for half in (0, 1))
 
 
 def machine():
     """One that keeps half of them, and what it has begun with."""
-    machine = StoreMachine("ME", {}, slots=LOW)
+    machine = StoreMachine("ME", {}, keeping=Keeping(LOW))
     return machine, machine.handle(Woke(), 0)
 
 
@@ -104,11 +120,9 @@ def test_another_store_is_told_the_heads_that_it_may_have_a_use_for():
     kept, other = (Partition("flights", one) for one in (KEPT, address_in("CD" * 16, 0, 2)))
     own = Partition("__consumer_offsets", OTHERS)
     told(store, *(live(make_batch([b"1"], 0, one)) for one in (kept, other, own)))
-    asks = Received(messages.GetHeads("", "S2"))
-    assert len(store.handle(asks, 0)) == 3, "who has said nothing is told of all"
-    greeting = messages.StoreHello("ME", "S2", Slots.of([range(slots[0], slots[0] + 1)]))
-    assert told(store, greeting) == []
-    heads = [effect.message for effect in store.handle(asks, 0)]
+    assert len(told(store, messages.GetHeads("", "S2"))) == 3, "who names none is told of all"
+    asked = messages.GetHeads("", "S2", Slots.of([range(slots[0], slots[0] + 1)]))
+    heads = [effect.message for effect in told(store, asked)]
     assert {Partition(head.topic, head.address) for head in heads} == {kept, own}
 
 
@@ -167,6 +181,41 @@ def test_a_group_goes_on_where_it_was_in_both_shares(pair):
 
 
 @pytest.mark.net
+@pytest.mark.slow
+def test_a_disk_that_comes_back_from_a_backup_is_of_its_slots(make_cluster, tmp_path, until):
+    """And has what it lacks from who keeps the same."""
+    cluster = make_cluster(stores=3)
+    cluster.start_tower()
+    _, lost, _ = (cluster.store(number, slots=one) for number, one in enumerate((LOW, LOW, HIGH)))
+    producers = [cluster.producer(min_acks=1) for _ in range(8)]
+
+    def send(value):
+        for producer in producers:
+            producer.send("orders", value)
+            producer.flush(20)
+
+    def held(number):
+        with StoreClient(cluster.queries[number]) as store:
+            store.part = store.health().slots
+            return store.ranges("orders")
+
+    def due(records):
+        kept = (one.address for one in producers if LOW.has(slot_of(one.address)))
+        return {Partition("orders", address): range(records) for address in kept}
+
+    send(b"before")
+    until(lambda: held(0) == held(1) == due(1))
+    lost.close()
+    backup, done = tmp_path / "backup", {"progress": lambda *_: None}
+    back_up(cluster.data(1), backup, program="test", wall_ms=0, **done)
+    send(b"since")
+    shutil.rmtree(cluster.data(1))
+    restore(backup, cluster.data(1), keeps=KEPT_TABLES, **done)
+    cluster.store(1, slots=LOW)
+    until(lambda: held(0) == held(1) == due(2))
+
+
+@pytest.mark.net
 def test_publishers_send_a_store_nothing_of_other_slots(pair):
     """Not filtered by who receives it: the store would count what it drops."""
     dropped = DROPPED.labels("store", "not for this store")
@@ -179,13 +228,66 @@ def test_publishers_send_a_store_nothing_of_other_slots(pair):
     assert dropped._value.get() == before
 
 
-def test_a_store_is_started_with_the_slots_of_its_disk(make_cluster, tmp_path):
+JOINING = Keeping(HIGH, LOW)
+"""Of a store that comes to keep what the tests' partition is of."""
+
+
+def test_what_it_joins_it_stores_and_says_nothing_of():
+    store = StoreMachine("ME", {}, keeping=JOINING)
+    store.handle(Woke(), 0)
+    one = make_batch([b"1"], 0, Partition("flights", KEPT))
+    assert told(store, live(one, messages.SlotRecords)) == []
+    assert store.heads == {one.partition: 0}
+    asked = [messages.Fetch(*one.partition, "C", 0, 1), messages.GetHeads("flights", "C")]
+    assert told(store, *asked, messages.Head(*one.partition, 0)) == []
+    assert store.handle(SlotsMoved(Keeping(ALL_SLOTS)), 0) == []
+    ack = Publish(messages.Ack(*one.partition, "ME", 0, None))
+    assert ack in told(store, messages.Head(*one.partition, 0))
+
+
+def test_what_is_stopped_it_answers_for_and_takes_nothing_in_of():
+    store, _ = machine()
+    one, other = (make_batch([b"1"], n, Partition("flights", KEPT)) for n in range(2))
+    told(store, live(one))
+    store.handle(SlotsMoved(Keeping(LOW, stopped=LOW)), 0)
+    assert all(isinstance(each, Dropped) for each in told(store, live(other), live(one)))
+    assert store.heads == {one.partition: 0}
+    (read,) = told(store, messages.Fetch(*one.partition, "C", 0, 1))
+    assert isinstance(read, ReadRange)
+    heads = told(store, messages.GetHeads("flights", "C"))
+    assert heads == [Publish(messages.DirectHead("C", *one.partition, 0, "ME", None))]
+
+
+def test_what_it_has_dropped_it_knows_nothing_of_and_listens_for_no_more():
+    store = StoreMachine("ME", {Partition("flights", KEPT): 0, Partition("_own", KEPT): 0})
+    store.handle(Woke(), 0)
+    ahead = make_batch([b"1"], 5, Partition("flights", KEPT))
+    store.handle(Received(live(ahead)), 0)
+    effects = store.handle(SlotsMoved(Keeping(HIGH)), 0)
+    assert heard_by(effects) == {(MessageId.RECORDS, "_"), (MessageId.SLOT_RECORDS, "1")}
+    assert Unlisten(MessageId.RECORDS, "") in effects
+    assert store.heads == {Partition("_own", KEPT): 0}
+    assert told(store, messages.Fetch(*ahead.partition, "C", 0, 1)) == []
+    store.check()
+
+
+def test_a_store_keeps_what_its_disk_says_and_joins_what_it_is_given(make_cluster):
     cluster = make_cluster()
     cluster.start_tower()
     cluster.store(slots=LOW).close()
-    with pytest.raises(StorageError, match="made for slots 0-2047"):
-        cluster.store(slots=HIGH)
-    cluster.store(slots=LOW)
+    cluster.store(slots=HIGH)
+    with StoreClient(cluster.queries[0]) as store:
+        health = store.health()
+    assert health.slots == ((0, 2_048),)
+    assert str(health.moving) == "joins slots 2048-4095, gives up slots 0-2047"
+
+
+def test_an_empty_store_that_is_told_to_join_keeps_nothing(make_cluster):
+    cluster = make_cluster()
+    cluster.start_tower()
+    cluster.store(slots=LOW, joins=True)
+    with StoreClient(cluster.queries[0]) as store:
+        assert str(store.health().moving) == "joins slots 0-2047"
 
 
 @pytest.mark.parametrize("way", [{"wire": "libdafka"}, {"classic": True}])
@@ -193,6 +295,10 @@ def test_where_records_are_published_one_by_one_stores_keep_all(way, tmp_path):
     cluster = Cluster("tcp://127.0.0.1:5556", **way)
     with pytest.raises(MisuseError, match="cannot keep slots 0-2047 only"):
         Store(tmp_path, cluster, query="tcp://127.0.0.1:5555", slots=LOW)
+    with closing(LmdbLog(tmp_path)) as log:
+        KeptSlots(log, HIGH)
+    with pytest.raises(MisuseError, match="cannot keep slots 2048-4095 only"):
+        Store(tmp_path, cluster, query="tcp://127.0.0.1:5555")
 
 
 class CountingStore(SimStore):

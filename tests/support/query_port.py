@@ -7,20 +7,23 @@ from collections import deque
 
 from dafka.groups.writers import Writers
 from dafka.limits import READ_BYTES_MAX
+from dafka.model import ALL_SLOTS
 from dafka.query.service import ANSWER_BOUNDS, answer
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
 from dafka.transport.request import Client, QueryClient, QueryServer
 
 
 class QueryPort:
-    """Answers from `log`, until a test replaces `respond`."""
+    """Answers from `log`, as a store of some slots does, until a test replaces `respond`."""
 
-    def __init__(self):
+    def __init__(self, slots=ALL_SLOTS):
         self.log = MemoryLog("AB" * 16)
         self.bounds = ANSWER_BOUNDS
         self.writers = Writers()
+        kept = KeptSlots(self.log, slots)
         self.respond = lambda question: answer(
-            question, self.log, writers=self.writers, bounds=self.bounds
+            question, self.log, writers=self.writers, bounds=self.bounds, kept_slots=kept
         )
         self.server = QueryServer("tcp://127.0.0.1:*")
         self.endpoint = self.server.endpoint

@@ -1,12 +1,18 @@
-"""Tests of two clusters, once more where stores of the first share the slots."""
+"""Tests of clusters once more where their stores share the slots."""
 
 from __future__ import annotations
 
 import pytest
 
-also_shared = pytest.mark.parametrize(
-    "pair",
-    [pytest.param((), id="one store"), pytest.param(("2048-4095", "0-2047"), id="shared slots")],
-    indirect=True,
-)
-"""The first store that is asked does not keep the partition that most tests are about."""
+from dafka.model import SLOTS, Slots
+
+LOW, HIGH = Slots.of([range(SLOTS // 2)]), Slots.of([range(SLOTS // 2, SLOTS)])
+
+
+def also_shared(fixture):
+    """Two stores with half of the slots each, beside one with all, in what a fixture makes.
+
+    The first that is asked does not keep the partition that most tests are about.
+    """
+    shares = [pytest.param((), id="one store"), pytest.param((HIGH, LOW), id="shared slots")]
+    return pytest.mark.parametrize(fixture, shares, indirect=True)

@@ -20,7 +20,8 @@ from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import Batch, Partition
 from dafka.node.loop import NodeFailedError
 from dafka.node.producer import Producer
-from dafka.node.store import RETENTION_START_MS, Store, StoreRole, StoreSettings
+from dafka.node.store import RETENTION_START_MS, Store, StoreRole
+from dafka.node.store_settings import StoreSettings
 from dafka.node.tower import Tower
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Append, Publish, ReadRange

@@ -57,6 +57,23 @@ def test_what_a_bound_lets_go_is_counted_and_said_once(retention, caplog):
     assert (said.topic, said.address, said.records, said.partitions) == ("orders", "A", 10, 1)
 
 
+def test_with_nothing_to_drop_the_log_finishes_what_it_has_left_for_later():
+    finished = []
+
+    class Counted(MemoryLog):
+        def commit(self):
+            finished.append(len(self.heads()))
+
+    log = Counted("ME")
+    log.append([Batch(ORDERS, 0, 10, b"content")])
+    retention = retention_of(log)
+    assert retention.step(1_001, 0)
+    assert finished == []
+    assert not retention.step(1_002, 0)
+    assert finished == [1]
+    retention.close()
+
+
 def test_what_nobody_lacks_goes_without_a_word(caplog):
     log = log_of(ORDERS)
     Holds(log).place(HoldWord(1, b"all", {ORDERS: 10}))

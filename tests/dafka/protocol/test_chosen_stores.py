@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from dafka.model import ALL_SLOTS, SLOTS, Slots
+from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_of
 from dafka.protocol.chosen_stores import (
     BEHIND_MS_MAX,
     SETTLING_MS,
@@ -22,9 +22,11 @@ from dafka.protocol.events import (
     PeerLeft,
     PeerListened,
     Received,
+    SlotsMoved,
     TurnEnded,
     Woke,
 )
+from dafka.protocol.keeping import Keeping
 from dafka.protocol.live_edge import LEAVING_BYTES
 from dafka.protocol.store import StoreMachine
 from dafka.wire import messages
@@ -174,13 +176,19 @@ LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, SLOTS)])
 SHARES = {"S1": LOW, "S2": LOW, "S3": HIGH, "S4": HIGH}
 
 
+def told_of_share(store, sequence, shares=SHARES):
+    """A store tells of a partition that it keeps."""
+    address = next(one for one in map(str, range(99)) if shares[store].has(slot_of(one)))
+    return told(store, sequence, address)
+
+
 def sharing(guest="ME", shares=SHARES):
     """A guest that has heard what each store keeps, some time ago."""
     chosen = ChosenStores(guest, ("flights",))
     for store, slots in shares.items():
         chosen.heard(messages.StoreHello(guest, store, slots), nothing, 0)
         chosen.check()
-    chosen.heard(told(chosen.stores[0], 0), nothing, SETTLING_MS)
+    chosen.heard(told_of_share(chosen.stores[0], 0, shares), nothing, SETTLING_MS)
     return chosen
 
 
@@ -226,11 +234,11 @@ def test_a_store_that_is_silent_or_behind_is_left_for_the_other_of_its_share():
         chosen = sharing()
         (high,) = set(chosen.stores) - {low}
         if silent:
-            moved = chosen.heard(told(high, 1), nothing, SETTLING_MS + SILENCE_MS_MAX)
+            moved = chosen.heard(told_of_share(high, 1), nothing, SETTLING_MS + SILENCE_MS_MAX)
         else:
-            chosen.heard(told(low, 3), lambda _: 9, 10_000)
-            chosen.heard(told(high, 9), lambda _: 9, 10_000)
-            moved = chosen.heard(told(low, 3), lambda _: 9, 10_000 + BEHIND_MS_MAX)
+            chosen.heard(told_of_share(low, 3), lambda _: 9, 10_000)
+            chosen.heard(told_of_share(high, 9), lambda _: 9, 10_000)
+            moved = chosen.heard(told_of_share(low, 3), lambda _: 9, 10_000 + BEHIND_MS_MAX)
         assert Unlisten(MessageId.STORED_RECORDS, f"{low}/flights") in moved
         assert len(moved) == 2
         assert high in chosen.stores
@@ -239,7 +247,7 @@ def test_a_store_that_is_silent_or_behind_is_left_for_the_other_of_its_share():
 
 def test_the_only_store_of_a_share_is_left_for_nobody():
     chosen = sharing(shares={"S1": LOW, "S3": HIGH})
-    assert chosen.heard(told("S3", 1), nothing, SETTLING_MS + SILENCE_MS_MAX) == []
+    assert chosen.heard(told_of_share("S3", 1), nothing, SETTLING_MS + SILENCE_MS_MAX) == []
     assert set(chosen.stores) == {"S1", "S3"}
 
 
@@ -250,6 +258,24 @@ def test_at_a_store_that_has_not_said_what_it_keeps_it_listens_until_then():
     (left,) = chosen.heard(hello("S2"), nothing, 10_001)
     assert isinstance(left, Unlisten)
     assert len(chosen.stores) == 1
+
+
+def test_it_listens_at_a_store_that_tells_of_what_it_has_not_said_to_keep():
+    chosen = ChosenStores("ME", ("flights",))
+    slot = slot_of("AA")
+    others_slots = ALL_SLOTS.without(Slots.of([range(slot, slot + 1)]))
+    chosen.heard(messages.StoreHello("ME", "S1", ALL_SLOTS), nothing, 0)
+    chosen.heard(messages.StoreHello("ME", "S2", Slots(0)), nothing, 0)
+    chosen.heard(messages.StoreHello("ME", "S1", others_slots), nothing, 60_000)
+    assert chosen.stores == ("S1",)
+    assert chosen.heard(told("S2", 3), nothing, 60_001) == [
+        Listen(MessageId.STORED_RECORDS, "S2/flights")
+    ], "what it said last was lost"
+    chosen.check()
+    assert chosen.heard(told("S2", 4), nothing, 60_002) == []
+    moved = messages.StoreHello("ME", "S2", Slots.of([range(slot, slot + 1)]))
+    assert chosen.heard(moved, nothing, 60_003) == []
+    assert set(chosen.stores) == {"S1", "S2"}
 
 
 def passed_on(one, store="S1"):
@@ -333,11 +359,22 @@ def passed_on_in(effects):
 GUEST = PeerListened(MessageId.STORED_RECORDS, "ME/flights")
 
 
+def test_when_slots_have_moved_others_are_listened_at():
+    chosen = sharing(shares={"S1": LOW, "S2": HIGH})
+    assert set(chosen.stores) == {"S1", "S2"}
+    late_ms = SETTLING_MS + 1
+    moved = chosen.heard(messages.StoreHello("ME", "S3", HIGH), nothing, late_ms)
+    assert moved == [], "what it keeps is listened for"
+    chosen.heard(messages.StoreHello("ME", "S2", Slots(0)), nothing, late_ms)
+    assert set(chosen.stores) == {"S1", "S3"}
+    chosen.check()
+
+
 class StoreBench:
     """A store whose disk does what the test says."""
 
     def __init__(self, slots=ALL_SLOTS):
-        self.machine = StoreMachine("ME", {}, slots=slots)
+        self.machine = StoreMachine("ME", {}, keeping=Keeping(slots))
         self.machine.handle(Woke(), 0)
 
     def give(self, *events):
@@ -395,3 +432,14 @@ def test_of_what_is_fetched_only_the_end_is_passed_on(batch):
 def test_a_store_says_what_it_keeps_when_it_greets():
     greeted = PeerListened(MessageId.STORE_HELLO, "YOU")
     assert StoreBench(LOW).give(greeted) == [Publish(messages.StoreHello("YOU", "ME", LOW))]
+
+
+def test_what_it_joins_is_not_passed_on_before_it_is_kept(batch):
+    """It may lack what there was before, so a guest has to listen where it is kept."""
+    bench = StoreBench(Slots(0))
+    bench.give(SlotsMoved(Keeping(Slots(0), joining=ALL_SLOTS)), GUEST)
+    bench.give(PeerListened(MessageId.STORE_HELLO, "YOU"))
+    assert passed_on_in(bench.append(live(batch(0)))) == []
+    told = bench.give(SlotsMoved(Keeping(ALL_SLOTS)))
+    assert told == [Publish(messages.StoreHello("YOU", "ME", ALL_SLOTS))]
+    assert passed_on_in(bench.append(live(batch(1)))) == [("ME", 1)]

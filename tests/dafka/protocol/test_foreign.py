@@ -7,10 +7,10 @@ from hypothesis import given
 
 from dafka.errors import RecordError
 from dafka.limits import RECORD_BYTES_MAX, PeerBounds
-from dafka.model import Batch, Partition
+from dafka.model import Batch, Partition, Shape
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import Received
-from dafka.protocol.foreign import INTERVAL_MS, INTERVAL_MS_MAX, Reminders, Shape, Singles
+from dafka.protocol.foreign import INTERVAL_MS, INTERVAL_MS_MAX, Reminders, Singles
 from dafka.records.batch import BatchBuilder, enclosed, records_of
 from dafka.testing.strategies import batches
 from dafka.wire import messages

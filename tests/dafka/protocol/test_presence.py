@@ -14,11 +14,15 @@ from dafka.protocol.presence import (
     UNPROVED_MAX,
     Announce,
     Connect,
+    ConnectAgain,
     ConnectionChanged,
+    ConnectionLacking,
+    ConnectionRefused,
     Disconnect,
     Heard,
     PresenceMachine,
     PresenceSettings,
+    Refused,
     TowerAway,
     TowerBack,
     TwinHeard,
@@ -122,6 +126,99 @@ def test_peers_are_bounded(presence):
     assert presence.peers == PEERS_MAX
     one_more = heard(TowerBeacon("X", "tcp://127.0.0.1:9"))
     assert presence.handle(one_more, 0) == [Dropped("too many peers")]
+
+
+def test_a_tower_that_refuses_its_key_is_said_once_and_tried_again_until_it_is_heard(presence):
+    def attempts(times):
+        said = [(now_ms, one) for now_ms in times for one in presence.handle(Woke(), now_ms)]
+        return [(now_ms, one) for now_ms, one in said if isinstance(one, ConnectAgain)]
+
+    assert presence.handle(ConnectionRefused(TOWER), 0) == [Refused(TOWER, 10_000)]
+    assert attempts(range(0, 60_000, 1_000)) == [(10_000, ConnectAgain(TOWER))]
+    assert presence.handle(ConnectionRefused(TOWER), 60_000) == [], "said already"
+    assert attempts(range(60_000, 90_000, 1_000)) == [(70_000, ConnectAgain(TOWER))]
+    presence.handle(ConnectionRefused(TOWER), 90_000)
+    presence.handle(ECHO, 91_000)
+    assert attempts(range(91_000, 150_000, 1_000)) == []
+    presence.check()
+
+
+def test_a_peer_that_refuses_its_key_is_tried_with_the_key_that_it_has_to_prove(presence):
+    presence.handle(heard(TowerBeacon("YOU", PEER, "k" * 40)), 0)
+    presence.handle(ECHO, 0)
+    assert presence.handle(ConnectionRefused(PEER), 0) == [Refused(PEER, 10_000)]
+    presence.handle(Woke(), 9_000)
+    assert presence.handle(ConnectionRefused("tcp://127.0.0.1:1"), 9_000) == [], "left before"
+    presence.handle(heard(TowerBeacon("YOU", PEER, "k" * 40)), 9_000)
+    presence.handle(ECHO, 9_000)
+    assert ConnectAgain(PEER, "k" * 40) in presence.handle(Woke(), 10_000)
+    presence.handle(ConnectionChanged(PEER, alive=True), 10_000)
+    presence.check()
+    assert presence.handle(ConnectionRefused(PEER), 11_000) == [Refused(PEER, 10_000)]
+
+
+def guest(number):
+    endpoint = f"tcp://127.0.0.1:{20_000 + number}"
+    return heard(TowerBeacon(f"G{number}", endpoint, guest=True))
+
+
+def node(number):
+    return heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{10_000 + number}"))
+
+
+def test_guests_have_the_room_that_others_leave():
+    presence = PresenceMachine(ME, PresenceSettings(peers_max=3), [TOWER])
+    for number in range(5):
+        presence.handle(guest(number), 0)
+    left = [Disconnect("tcp://127.0.0.1:20002"), PeerLeft("G2")]
+    assert presence.handle(node(0), 0) == [*left, Connect("tcp://127.0.0.1:10000")]
+    assert presence.handle(guest(2), 0) == [Dropped("too many peers")]
+    for number in range(1, 3):
+        presence.handle(node(number), 0)
+        presence.check()
+    assert presence.handle(node(3), 0) == [Dropped("too many peers")]
+    assert presence.peers == 3
+
+
+def test_a_guest_leaves_its_socket_to_who_is_none():
+    presence = PresenceMachine(ME, PresenceSettings(), [TOWER])
+    for one in (guest(0), guest(1), node(0)):
+        presence.handle(one, 0)
+    lacking = ConnectionLacking("tcp://127.0.0.1:10000")
+    again = ConnectAgain("tcp://127.0.0.1:10000")
+    for number in (1, 0):
+        left = [Disconnect(f"tcp://127.0.0.1:{20_000 + number}"), PeerLeft(f"G{number}")]
+        assert presence.handle(lacking, 0) == [*left, again]
+    assert presence.handle(lacking, 0) == []
+    assert presence.handle(ConnectionLacking("tcp://127.0.0.1:20001"), 0) == [], "left before"
+    presence.check()
+
+
+@pytest.mark.parametrize("peer", [guest(0), node(0)])
+def test_a_peer_for_whom_there_was_no_socket_is_tried_again(peer):
+    presence = PresenceMachine(ME, PresenceSettings(), [TOWER])
+    endpoint = peer.beacon.endpoint
+    tried = []
+    for now_ms in range(0, 25_000, 1_000):
+        presence.handle(ECHO, now_ms)
+        for effect in (*presence.handle(peer, now_ms), *presence.handle(Woke(), now_ms)):
+            if isinstance(effect, Connect | ConnectAgain):
+                tried.append((now_ms, effect.endpoint))
+                assert presence.handle(ConnectionLacking(endpoint), now_ms) == []
+    assert tried == [(0, endpoint), (10_000, endpoint), (20_000, endpoint)]
+
+
+def test_who_is_no_guest_any_more_is_not_left_for_another():
+    presence = PresenceMachine(ME, PresenceSettings(peers_max=1), [TOWER])
+    presence.handle(guest(0), 0)
+    presence.handle(heard(TowerBeacon("G0", "tcp://127.0.0.1:20000")), 0)
+    assert presence.handle(node(0), 0) == [Dropped("too many peers")]
+
+
+def test_at_a_store_guests_are_peers_as_all_are():
+    presence = PresenceMachine(ME, PresenceSettings(peers_max=1), [TOWER], store=True)
+    presence.handle(guest(0), 0)
+    assert presence.handle(node(0), 0) == [Dropped("too many peers")]
 
 
 @pytest.mark.parametrize(

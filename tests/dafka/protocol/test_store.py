@@ -40,6 +40,7 @@ from dafka.protocol.events import (
     Woke,
 )
 from dafka.protocol.fetches import FETCH_SILENCE_MS
+from dafka.protocol.staging import STAGED_BYTES_MAX
 from dafka.protocol.store import (
     DISK_REST_MS,
     HEADS_INTERVAL_MS_MAX,
@@ -49,9 +50,9 @@ from dafka.protocol.store import (
 from dafka.records.batch import Run, records_of
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
+from tests.support.batches import make_batch
 
 P = Partition("flights", "AA")
-
 
 CHECKED_MAX = 100
 """Of so many events after each, of more once at the end: a check looks at all that there is."""
@@ -153,6 +154,15 @@ def test_one_turn_is_one_write_and_one_ack_a_partition(batch):
     assert len([e for e in effects if isinstance(e, Append)]) == 1
     assert acks(effects) == [("ME", 1), ("ME", 0)]
     assert bench.give(TurnEnded()) == []
+
+
+def test_what_is_much_is_written_before_the_turn_ends():
+    bench = Bench()
+    half = bytes(STAGED_BYTES_MAX // 2)
+    (write,) = bench.hear(*(live(make_batch([half], sequence, P)) for sequence in range(3)))
+    assert appended([write]) == [(0, 1), (1, 2)]
+    assert acks(bench.give(Appended(write.token))) == [("ME", 1)]
+    assert appended(bench.give(TurnEnded())) == [(2, 3)]
 
 
 def test_a_duplicate_and_an_old_head_are_acknowledged_again(batch):

@@ -46,6 +46,21 @@ def test_of_a_partition_those_may_have_something_that_keep_its_slot():
     assert [*stores.keepers(kept, STORE_SILENCE_MS)] == []
 
 
+def test_who_tells_of_a_partition_keeps_it_whatever_he_said_before():
+    """Slots move, and the hello that says so may be lost: then it is waited for."""
+    kept = Partition("orders", "AB" * 16)
+    slot = slot_of(kept.address)
+    stores = KnownStores()
+    stores.heard_from("S1", 0)
+    stores.keeps("S1", Slots.of([range(slot, slot + 1)]))
+    stores.told_of(kept, "S1")
+    assert stores.slots_of("S1") != ALL_SLOTS
+    stores.keeps("S1", Slots.of([range(slot + 1, SLOTS)]))
+    assert [*stores.keepers(kept, 0)] == []
+    stores.told_of(kept, "S1")
+    assert [*stores.keepers(kept, 0)] == ["S1"]
+
+
 def test_what_those_keep_is_forgotten_with_them():
     stores = KnownStores(1)
     stores.heard_from("S1", 0)

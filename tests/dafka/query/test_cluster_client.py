@@ -13,7 +13,7 @@ from dafka.query.cluster_client import IMPATIENT_MS, SILENT_MS, ClusterClient
 class FakeStore:
     """What it is asked for is what it was given, or an error."""
 
-    def __init__(self, endpoint, timeout_ms, credentials, connect, *, others):
+    def __init__(self, endpoint, timeout_ms, credentials, connect, *, others, lists):
         self.endpoint = endpoint
         self.timeout_ms = timeout_ms
         self.asked = 0

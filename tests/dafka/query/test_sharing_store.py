@@ -10,8 +10,9 @@ from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.listing import Listing
-from dafka.query.messages import HealthRequest, decode_question
+from dafka.query.messages import HealthRequest, RangesRequest, decode_question
 from dafka.query.service import answer
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
 from tests.support.batches import make_batch
 
@@ -50,7 +51,8 @@ class SharingPort:
         if self.name in self.ports.down:
             raise QueryError(f"store at {self.name} does not answer")
         self.ports.asked.append((self.name, decode_question(question)))
-        return answer(question, self.ports.logs[self.name], slots=self.ports.kept[self.name])
+        kept_slots = KeptSlots(MemoryLog("made for these"), self.ports.kept[self.name])
+        return answer(question, self.ports.logs[self.name], kept_slots=kept_slots)
 
     def close(self):
         pass
@@ -75,6 +77,24 @@ def test_each_store_answers_for_its_cluster(ports):
     sized = stores.first(lambda store: store.sized_ranges())
     assert {one: kept for one, (kept, _) in sized.items()} == EVERYTHING
     assert all(size for _, size in sized.values())
+
+
+def test_who_asks_all_stores_has_each_list_its_own_once():
+    quarters = [Slots.of([range(first, first + 1_024)]) for first in range(0, 4_096, 1_024)]
+    ports = SharingPorts(**dict(zip("abcd", quarters, strict=True)))
+    stores = ports.client()
+
+    def lists(end):
+        del ports.asked[:]
+        given = stores.all(lambda store: store.ranges("orders")).given
+        assert given == {name: {P_LOW: range(3), P_HIGH: range(end)} for name in "abcd"}
+        return sum(isinstance(one, RangesRequest) and bool(one.part) for _, one in ports.asked)
+
+    assert lists(3) == 4, "16 before"
+    (keeper,) = (name for name, slots in ports.kept.items() if slots.keeps(*P_HIGH))
+    ports.logs[keeper].append([make_batch([b"4"], 3, P_HIGH)])
+    assert lists(4) == 4, "not those of another time"
+    assert stores.store("a").ranges("orders")[P_HIGH] == range(4)
 
 
 def test_a_partition_is_asked_of_who_keeps_it(ports):
@@ -189,3 +209,27 @@ def test_a_store_with_other_slots_at_the_same_place_is_asked_what_it_keeps(ports
         except QueryError:
             assert attempt < 3, "it is not found out"
     assert store.find(P_LOW, 0) == store.find(P_HIGH, 0) == 0
+
+
+def test_who_lists_again_after_slots_have_moved_asks_who_keeps_them_now(ports):
+    stores = ports.client()
+    assert stores.all(lambda store: store.ranges()).failures == {}
+    ports.kept |= {"a": ALL_SLOTS, "c": Slots(0), "d": Slots(0)}
+    ports.logs["a"].append([make_batch([b"1", b"2", b"3"], 0, P_HIGH)])
+    given = [stores.all(lambda store: store.ranges()).given for _ in range(2)][1]
+    assert given == dict.fromkeys("abcd", EVERYTHING)
+    ports.kept |= {"a": Slots(0), "c": ALL_SLOTS, "d": ALL_SLOTS}
+    ports.logs["c"].append([make_batch([b"1", b"2", b"3"], 0, P_LOW)])
+    ports.logs["d"].append([make_batch([b"1", b"2", b"3"], 0, P_LOW)])
+    given = [stores.all(lambda store: store.find(P_LOW, 0)).given for _ in range(2)][1]
+    assert given == dict.fromkeys("abcd", 0)
+
+
+def test_one_that_had_nothing_when_it_was_asked_is_asked_again():
+    ports = SharingPorts(a=ALL_SLOTS, b=ALL_SLOTS)
+    ports.kept["b"] = Slots(0)
+    stores = ports.client()
+    assert stores.store("b").ranges() == EVERYTHING
+    ports.kept |= {"a": LOW, "b": HIGH}
+    given = [stores.all(lambda store: store.ranges()).given for _ in range(2)][1]
+    assert given == {"a": EVERYTHING, "b": EVERYTHING}

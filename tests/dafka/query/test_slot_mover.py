@@ -1,0 +1,178 @@
+"""Slots that move between stores, each a log with a query port, asked by who moves them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError, RefusedError
+from dafka.model import ALL_SLOTS, Partition, Slots, address_in
+from dafka.query.client import StoreClient
+from dafka.query.service import answer
+from dafka.query.slot_mover import SlotMover
+from dafka.query.slot_steps import SlotsRequest
+from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.memory import MemoryLog
+from tests.support.batches import make_batch
+
+LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
+P_LOW, P_HIGH = (Partition("orders", address_in("AB" * 16, half, 2)) for half in (0, 1))
+OWN = Partition("__consumer_offsets", "AB" * 16)
+
+
+class MovedStore:
+    """A store without a machine: what it has is put there by the test."""
+
+    def __init__(self, name, slots, *, joins=False):
+        self.name = name
+        self.log = MemoryLog(name)
+        self.kept_slots = KeptSlots(self.log, slots, joins=joins)
+        self.down = False
+        self.now_ms = 0
+        self.hears = []
+        """Called before each answer."""
+
+    def start_with(self, slots):
+        """As a new process, with the same disk."""
+        self.kept_slots = KeptSlots(self.log, slots)
+
+    def has(self, partition, count):
+        end = self.log.ends().get(partition, 0)
+        self.log.append([make_batch([b"1"], one, partition) for one in range(end, count)])
+
+    @property
+    def kept(self):
+        return self.kept_slots.keeping.kept
+
+    def __call__(self, _endpoint, _credentials):
+        return self
+
+    def ask(self, question, _timeout_ms):
+        if self.down:
+            raise QueryError(f"store at {self.name} does not answer")
+        for each in self.hears:
+            each()
+        return answer(question, self.log, kept_slots=self.kept_slots, now_ms=self.now_ms)
+
+    def close(self):
+        pass
+
+
+def mover_of(*stores, copies=1):
+    return SlotMover([StoreClient(one.name, connect=one) for one in stores], copies)
+
+
+def cleared(store):
+    while store.kept_slots.clear(1_000):
+        pass
+
+
+@pytest.fixture
+def old():
+    store = MovedStore("old", ALL_SLOTS)
+    for partition in (P_LOW, P_HIGH, OWN):
+        store.has(partition, 3)
+    return store
+
+
+def test_what_keeps_what_it_is_to_is_left_alone(old):
+    assert mover_of(old).look() == ""
+    assert old.kept == ALL_SLOTS
+
+
+def test_slots_go_to_a_new_store_when_it_has_them_and_then_from_the_old_one(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+    mover = mover_of(old, new)
+    new.has(P_HIGH, 2)
+    assert mover.look() == f"new to have {P_HIGH} up to 3"
+    assert (old.kept, new.kept) == (ALL_SLOTS, Slots(0))
+    new.has(P_HIGH, 3)
+    assert mover.look() == "old to take off its disk what it gave up"
+    assert (old.kept, new.kept) == (LOW, HIGH)
+    cleared(old)
+    assert mover.look() == ""
+    assert old.log.extents().keys() == {P_LOW, OWN}
+
+
+def test_while_records_flow_all_that_was_acknowledged_is_elsewhere(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+
+    def store_one_more():
+        if old.kept_slots.keeping.takes(P_HIGH):
+            old.has(P_HIGH, old.log.ends()[P_HIGH] + 1)
+
+    old.hears.append(store_one_more)
+    new.hears.append(lambda: new.has(P_HIGH, old.log.ends().get(P_HIGH, 0)))
+    assert mover_of(old, new).look() == "old to take off its disk what it gave up"
+    assert (old.kept, new.kept) == (LOW, HIGH)
+    assert new.log.ends()[P_HIGH] == old.log.ends()[P_HIGH] > 6
+
+
+def test_so_many_others_have_to_keep_and_to_have_it(old):
+    old.start_with(LOW)
+    one, other = MovedStore("one", HIGH), MovedStore("other", HIGH)
+    one.has(P_HIGH, 3)
+    waits_for = "2 others to keep slots 2048-4095, which old is to give up"
+    assert mover_of(old, one, copies=2).look() == waits_for
+    assert (
+        mover_of(old, one, other, copies=2).look() == f"2 others to have {P_HIGH} up to 3, 1 have"
+    )
+    assert old.kept == ALL_SLOTS
+    other.has(P_HIGH, 3)
+    mover_of(old, one, other, copies=2).look()
+    assert old.kept == LOW
+
+
+def test_two_stores_do_not_rely_on_each_other(old):
+    twin = MovedStore("twin", ALL_SLOTS)
+    for partition in (P_LOW, P_HIGH):
+        twin.has(partition, 3)
+    old.start_with(LOW)
+    twin.start_with(LOW)
+    # Another mover has stopped it, and looks now at the others.
+    StoreClient("twin", connect=twin).slots(SlotsRequest("stop", ((2_048, 4_096),)))
+    assert mover_of(old, twin).look() == (
+        "1 others to keep slots 2048-4095, which old is to give up"
+    )
+    assert (old.kept, twin.kept) == (ALL_SLOTS, ALL_SLOTS)
+
+
+def test_who_does_not_answer_holds_everything_up(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    lost = MovedStore("lost", LOW)
+    lost.down = True
+    assert mover_of(old, new, lost).look() == "store at lost does not answer"
+    assert (old.kept, new.kept) == (ALL_SLOTS, Slots(0))
+
+
+def test_slots_that_nobody_keeps_yet_are_taken_at_once():
+    new = MovedStore("new", LOW, joins=True)
+    other = MovedStore("other", HIGH, joins=True)
+    assert mover_of(new, other).look() == ""
+    assert (new.kept, other.kept) == (LOW, HIGH)
+
+
+def test_a_step_that_may_not_be_taken_is_refused_with_its_reason(old):
+    store = StoreClient("old", connect=old)
+    for request, reason in (
+        (SlotsRequest("take", ((5, 1),)), "ends before it begins"),
+        (SlotsRequest("stop", ((0, 1),)), "slots 0-0 are not to be given up"),
+        (SlotsRequest("drop", token="an earlier one"), "stop it again"),
+    ):
+        with pytest.raises(RefusedError, match=reason):
+            store.slots(request)
+
+
+def test_what_another_has_had_and_forgotten_it_need_not_be_brought_again(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    mover = mover_of(old, new)
+    new.kept_slots.take(HIGH)
+    new.log.append((), trims={P_HIGH: 3})
+    new.log.append((), forgets=[P_HIGH])
+    assert P_HIGH not in new.log.extents()
+    assert mover.look() == "old to take off its disk what it gave up"
