@@ -144,6 +144,16 @@ may be that of several nodes."""
 PENDING_READS_MAX = 10_000
 """The same of all: some megabytes."""
 
+HEADS_AT_ONCE_MAX = 500
+"""Partitions that a store looks at in one turn to answer GET-HEADS: two or three milliseconds."""
+
+HEAD_QUESTIONS_PEER_MAX = HELLO_TOPICS_MAX
+"""GET-HEADS of one key, or node where there are no keys, that a store has not answered yet: whoever
+reads many topics asks of each."""
+
+HEAD_QUESTIONS_MAX = 2 * HEAD_QUESTIONS_PEER_MAX
+"""The same of all: some megabytes."""
+
 CONTROL_MESSAGE_BYTES_MAX = 16 * 1024 * 1024
 """A message between a controller and a replica: how far 200,000 partitions are with addresses of
 ours has half of that."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic
 from dafka.errors import DafkaError, MisuseError
 from dafka.node.turn import E, S, Turn
 from dafka.process.clock import CLOCK, now_ms, wall_ms
-from dafka.transport.sockets import Poller
+from dafka.transport.poller import Poller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -145,8 +145,11 @@ class Node(Generic[S, E]):
             os.close(self._wake_read)
 
     def _run(self) -> None:
+        with Poller() as poller:
+            self._take_turns(poller)
+
+    def _take_turns(self, poller: Poller) -> None:
         turn = self._turn
-        poller = Poller()
         poller.add(self._wake_read, self._drain_wakes)
         for pollable, handler in self._role.pollable().items():
             poller.add(pollable, partial(self._complete, handler))
@@ -208,12 +211,15 @@ class _Watched:
         if mesh.changed == self._changed:
             return
         self._changed = mesh.changed
-        there = set(mesh.pollable)
-        for socket in self._sockets - there:
+        there, of_keys = mesh.pollable, set(mesh.of_keys)
+        for socket in self._sockets.difference(there):
             self._poller.remove(socket)
-        for socket in there - self._sockets:
-            self._poller.add(socket, partial(self._receive, mesh, socket))
-        self._sockets = there
+        for socket in there:
+            if socket not in self._sockets:
+                add = self._poller.add_sleeper if socket in of_keys else self._poller.add
+                add(socket, partial(self._receive, mesh, socket))
+        self._poller.used(of_keys)
+        self._sockets = set(there)
 
 
 def _until(due_ms: int | None) -> int:

@@ -14,7 +14,7 @@ from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
 from dafka.transport.curve import checked_infrastructure
-from dafka.transport.sockets import Poller
+from dafka.transport.poller import Poller
 from dafka.transport.tower import TowerSockets
 
 if TYPE_CHECKING:
@@ -103,13 +103,13 @@ class Tower:
             metrics.PEERS.remove("tower", self.endpoint)
 
     def _relay_until_told(self) -> None:
-        poller = Poller()
-        for socket in self._sockets.pollable:
-            poller.add(socket, self._relay)
-        while not self._stopping.is_set():
-            poller.turn(_TURN_MS)
-            self._turned_ms = now_ms()
-            self._forget_absent()
+        with Poller() as poller:
+            for socket in self._sockets.pollable:
+                poller.add(socket, self._relay)
+            while not self._stopping.is_set():
+                poller.turn(_TURN_MS)
+                self._turned_ms = now_ms()
+                self._forget_absent()
 
     def _relay(self) -> None:
         beacons, dropped = self._sockets.relay()

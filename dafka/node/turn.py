@@ -14,7 +14,7 @@ from dafka.process import metrics
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
 from dafka.protocol.machine import earliest
-from dafka.protocol.presence import Disconnect, TowerAway, TowerBack, TwinHeard
+from dafka.protocol.presence import Disconnect, Refused, TowerAway, TowerBack, TwinHeard
 from dafka.wire import messages
 from dafka.wire.dialect import Company
 
@@ -43,7 +43,7 @@ _BATCHES = (
     messages.StoredRecords,
 )
 
-_NOTICES = (Disconnect, TowerAway, TowerBack, TwinHeard, Dropped, Company)
+_NOTICES = (Disconnect, TowerAway, TowerBack, Refused, TwinHeard, Dropped, Company)
 
 
 class Role(Protocol[S, E]):
@@ -247,6 +247,14 @@ class Turn(Generic[S, E]):
                 self._tower(notice.tower, away=False)
                 facts = {"role": self._role.name, "tower": notice.tower}
                 log.warning("tower is heard", extra=facts)
+            case Refused():
+                log.warning(
+                    "the key of this node is not let in: if it is to be, it has to be in the "
+                    "access file that the process at the other end was started with; that is "
+                    "tried again every %d s",
+                    notice.again_ms // 1_000,
+                    extra={"role": self._role.name, "endpoint": notice.endpoint},
+                )
             case TwinHeard():
                 facts = {"role": self._role.name, "endpoint": notice.endpoint}
                 log.error(

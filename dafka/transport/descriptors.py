@@ -7,8 +7,10 @@ what a descriptor is gets asked once, and again only when another file is there.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import resource
 import socket
 import stat
 import sys
@@ -19,7 +21,7 @@ from dafka.limits import FRAME_BYTES_MAX
 from dafka.transport.shedding import NO_NAMES, WatchedConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Set
+    from collections.abc import Iterable, Iterator, Mapping, Set
 
     from dafka.transport.shedding import NamesBound
 
@@ -27,6 +29,9 @@ _RECEIVED_AT = 128
 """Where `struct tcp_info` of Linux has `tcpi_bytes_received`."""
 
 _INFO_BYTES = _RECEIVED_AT + 8
+
+NONE_LEFT = errno.EMFILE, errno.ENFILE
+"""What the kernel says where no descriptor is left: then those are open that there may be."""
 
 _NO_SOCKET = 0
 """In place of the number of a file that is none: those of other kinds may have a socket's."""
@@ -104,9 +109,14 @@ class Descriptors:
             except OSError:
                 continue  # closed meanwhile
 
-    def _open(self) -> list[int]:
-        # By the descriptor, and without an object for each, this is four times as fast.
-        return [int(name) for name in os.listdir(self._directory)]  # noqa: PTH208
+    def _open(self) -> Iterable[int]:
+        try:
+            # By the descriptor, and without an object for each, this is four times as fast.
+            return [int(name) for name in os.listdir(self._directory)]  # noqa: PTH208
+        except OSError as error:
+            if error.errno not in NONE_LEFT:
+                raise
+            return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _known(

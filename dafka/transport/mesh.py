@@ -14,19 +14,23 @@ import zmq
 
 from dafka.errors import MisuseError, RecordError, WireError
 from dafka.limits import FETCH_ANSWER_BYTES_MAX, PEERS_MAX
-from dafka.model import Reach, TowerEndpoints, mark_of, replace
+from dafka.model import Reach, Shape, TowerEndpoints, mark_of, replace
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether, Woke
-from dafka.protocol.foreign import Shape, Singles
+from dafka.protocol.foreign import Singles
 from dafka.protocol.presence import (
     Announce,
     Connect,
+    ConnectAgain,
     ConnectionChanged,
+    ConnectionLacking,
+    ConnectionRefused,
     Disconnect,
     Heard,
     PresenceEffect,
     PresenceMachine,
     PresenceSettings,
+    Refused,
     TowerAway,
     TowerBack,
     TwinHeard,
@@ -44,7 +48,7 @@ from dafka.transport.curve import (
 )
 from dafka.transport.names import HostNames
 from dafka.transport.shedder import shedder
-from dafka.transport.sockets import receive_frames, send_frames
+from dafka.transport.sockets import ConnectionChange, Connections, receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
 from dafka.transport.unread import Listening, Unread
 from dafka.wire.beacon import (
@@ -59,20 +63,25 @@ from dafka.wire.beacon import (
 )
 from dafka.wire.bundles import Bundles
 from dafka.wire.dialect import DEFAULT_DIALECT, Company, DialectWatch, dialect
+from dafka.wire.fields import WITH_CONTENT
 from dafka.wire.messages import DirectRecords, MessageId
 from dafka.wire.slots import SlotListeners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dafka.cluster import Cluster
+    from dafka.reasons import Reason
     from dafka.transport.access import Sender
     from dafka.wire.messages import Message
 
 MESSAGES_PER_TURN_MAX = 256
 """Messages taken in before timers and the other sockets get their turn."""
 
-Notice = Disconnect | TowerAway | TowerBack | TwinHeard | Dropped | Company
+FIELDS_OF_ONE_BYTES = 512
+"""What has more without any content counts for several: thousands of names take milliseconds."""
+
+Notice = Disconnect | TowerAway | TowerBack | Refused | TwinHeard | Dropped | Company
 """What a node's operator is told of its mesh; a company when it has become another."""
 
 
@@ -148,6 +157,8 @@ class Mesh:
         self._towers = {socket: tower for tower, socket in self._beacons_in.items()}
         for socket in (self._beacons_out, *self._beacons_in.values()):
             prove(socket, credentials)
+        self._doors = {} if credentials is None else _doors(self._beacons_in)
+        """Where it is reported that a tower does not let this node in, with its name."""
         try:
             self._bind(place, address)
             told_host, told_port = place.told(cluster.advertise, self._endpoint)
@@ -160,18 +171,26 @@ class Mesh:
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
         presence = _presence(cluster, store=store)
-        self._presence = PresenceMachine(beacon, presence, self._beacons_in)
+        self._presence = PresenceMachine(beacon, presence, self._beacons_in, store=store)
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
         """Sockets to poll for reading; when one is readable, `receive` from it."""
         subscribers = self._subscribers
-        own = [self._publisher, *self._beacons_in.values()]
+        own = [self._publisher, *self._beacons_in.values(), *self._doors]
         return [*own, *subscribers.sockets, *subscribers.reports]
 
     @property
+    def of_keys(self) -> list[zmq.Socket[bytes]]:
+        """Those of `pollable` of which there are two for each key that writes.
+
+        Only `receive` from one uses it, while `changed` is the same.
+        """
+        return [*self._subscribers.sockets[1:], *self._subscribers.reports[1:]]
+
+    @property
     def changed(self) -> int:
-        """How often `pollable` has become another."""
+        """How often `pollable` has become another, or one `of_keys` was used otherwise."""
         return self._subscribers.changed
 
     @property
@@ -238,14 +257,17 @@ class Mesh:
         if tower is not None:
             yield from self._receive_beacons(tower, socket, now_ms)
             return
+        if socket in self._doors:
+            name, door = self._doors[socket]
+            refused = [(name, one) for _, one in door.changes() if one is ConnectionChange.REFUSED]
+            yield from self._connections_changed(refused, now_ms)
+            return
         reported = self._subscribers.reported(socket)
         if reported is not None:
             subscriber, changes = reported
             # What a peer has said while it was there comes first.
             yield from self._receive_published(subscriber, now_ms, wall_ms)
-            for endpoint, alive in changes:
-                changed = ConnectionChanged(endpoint, alive)
-                yield from self._perform(self._presence.handle(changed, now_ms))
+            yield from self._connections_changed(changes, now_ms)
             return
         if socket is self._publisher or self.foreign:
             # Who asks for single records is known by what it is subscribed to.
@@ -253,6 +275,14 @@ class Mesh:
             self._open_up(now_ms)
         if socket is not self._publisher:
             yield from self._receive_published(socket, now_ms, wall_ms)
+
+    def _connections_changed(
+        self, changes: Iterable[tuple[str, ConnectionChange]], now_ms: int
+    ) -> Iterator[PeerLeft | Notice]:
+        for endpoint, change in changes:
+            event = ConnectionChanged(endpoint, change is ConnectionChange.ALIVE)
+            happened = ConnectionRefused(endpoint) if change is ConnectionChange.REFUSED else event
+            yield from self._perform(self._presence.handle(happened, now_ms), now_ms)
 
     def _receive_published(
         self, socket: zmq.Socket[bytes], now_ms: int, wall_ms: int
@@ -283,7 +313,7 @@ class Mesh:
                 yield ReceivedTogether(tuple(allowed))
             for _ in range(len(messages) - len(allowed)):
                 yield Dropped("not permitted")
-            count += max(1, len(messages))
+            count += _weight(frames, messages)
 
     def wake(self, now_ms: int) -> list[PeerLeft | Notice]:
         """Send the beacons that are due, and leave the peers that are gone.
@@ -292,7 +322,7 @@ class Mesh:
             MisuseError: Whoever else is in the cluster speaks the other dialect, and this node
                 refuses that.
         """
-        notices = self._perform(self._presence.handle(Woke(), now_ms))
+        notices = self._perform(self._presence.handle(Woke(), now_ms), now_ms)
         company = self._open_up(now_ms)
         if company is not self._company:
             self._company = company
@@ -312,6 +342,8 @@ class Mesh:
         if self._endpoint.startswith("ipc:"):
             # ZeroMQ does it in the background, which the end of the process cuts short.
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
+        for _, door in self._doors.values():
+            door.close()
         for socket in (self._beacons_out, *self._beacons_in.values()):
             socket.close(0)
 
@@ -441,41 +473,62 @@ class Mesh:
                 yield Dropped("beacon host")
             if endpoint is not None:
                 beacon = dataclasses.replace(beacon, endpoint=endpoint)
-                yield from self._perform(self._presence.handle(Heard(beacon, tower), now_ms))
+                heard = self._presence.handle(Heard(beacon, tower), now_ms)
+                yield from self._perform(heard, now_ms)
 
-    def _perform(self, effects: list[PresenceEffect]) -> list[PeerLeft | Notice]:
+    def _perform(self, effects: list[PresenceEffect], now_ms: int) -> list[PeerLeft | Notice]:
         """Do what presence asks for; returns what others have to know."""
         notices: list[PeerLeft | Notice] = []
         for effect in effects:
             match effect:
                 case Announce():
                     self._announce(effect.beacon)
-                case Connect():
-                    if not self._subscribers.connect(effect.endpoint, effect.key):
-                        notices.append(Dropped("too many peers"))
+                case Connect() | ConnectAgain():
+                    reason = self._connect(effect)
+                    if reason is not None:
+                        notices.append(Dropped(reason))
+                    if reason == "too many peers":
+                        lacking = ConnectionLacking(effect.endpoint)
+                        effects += self._presence.handle(lacking, now_ms)  # done here, too
                 case Disconnect():
                     self._subscribers.disconnect(effect.endpoint)
                     notices.append(effect)
                 case TowerAway():
-                    self._connect_again(effect.tower)
+                    if effect.tower.startswith("inproc:"):
+                        # There ZeroMQ does not look for it by itself.
+                        self._connect_tower_again(effect.tower)
                     notices.append(effect)
-                case PeerLeft() | TowerBack() | TwinHeard() | Dropped():
+                case PeerLeft() | TowerBack() | Refused() | TwinHeard() | Dropped():
                     notices.append(effect)
         return notices
 
-    def _connect_again(self, name: str) -> None:
-        """Look for a tower again where ZeroMQ does not by itself."""
+    def _connect(self, to: Connect | ConnectAgain) -> Reason | None:
+        if isinstance(to, ConnectAgain):
+            if to.endpoint in self._beacons_in:
+                self._connect_tower_again(to.endpoint)
+                return None
+            self._subscribers.disconnect(to.endpoint)
+        return self._subscribers.connect(to.endpoint, to.key)
+
+    def _connect_tower_again(self, name: str) -> None:
         tower = TowerEndpoints.parse(name)
-        if name.startswith("inproc:"):
-            _disconnect(self._beacons_out, tower.inbound)
-            _disconnect(self._beacons_in[name], tower.outbound)
-            self._connect_tower(tower)
+        _disconnect(self._beacons_out, tower.inbound)
+        _disconnect(self._beacons_in[name], tower.outbound)
+        self._connect_tower(tower)
 
     def _announce(self, beacon: NodeBeacon) -> None:
         for kind in self._kinds:
             send_frames(
                 self._beacons_out, encode_node_beacon(dataclasses.replace(beacon, kind=kind))
             )
+
+
+def _weight(frames: Sequence[bytes], messages: Sequence[Message]) -> int:
+    """How many messages one counts for."""
+    if messages and messages[0].id in WITH_CONTENT:
+        return 1
+    octets = sum(map(len, frames))
+    return max(1, len(messages), octets // FIELDS_OF_ONE_BYTES)
 
 
 def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
@@ -485,6 +538,13 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
         # A connection of inproc ends with the other end, and is forgotten.
         if error.errno != errno.ENOENT:
             raise
+
+
+def _doors(
+    towers: Mapping[str, zmq.Socket[bytes]],
+) -> dict[zmq.Socket[bytes], tuple[str, Connections]]:
+    doors = [(name, Connections(socket)) for name, socket in towers.items()]
+    return {door.socket: (name, door) for name, door in doors}
 
 
 def _checked_places(cluster: Cluster) -> tuple[Binding, list[TowerEndpoints]]:

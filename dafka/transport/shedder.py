@@ -26,7 +26,7 @@ import zmq
 from dafka.process import metrics
 from dafka.process.clock import now_ms
 from dafka.process.memory import give_back_freed_memory, keep_little
-from dafka.transport.descriptors import Descriptors
+from dafka.transport.descriptors import NONE_LEFT, Descriptors
 from dafka.transport.doors import ShutOut, keep_out
 from dafka.transport.shedding import Shedding
 
@@ -77,7 +77,7 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Looping(Protocol):
-    """A loop that takes messages: `dafka.transport.sockets.Poller`."""
+    """A loop that takes messages: `dafka.transport.poller.Poller`."""
 
     turns: int
     """Begun so far."""
@@ -232,6 +232,8 @@ class _Lookout:
         self._shedder = shedder
         self._shedding = Shedding(shedder.bounds)
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+        self._spare = os.dup(self._statm)
+        """Becomes that of who is cut, who may have taken all others."""
         self._descriptors = Descriptors()
         self._shut_out = ShutOut()
         self._kept_out: tuple[str, ...] = ()
@@ -251,6 +253,7 @@ class _Lookout:
             if self._wasteful:
                 keep_little(False)
             os.close(self._statm)
+            os.close(self._spare)
             self._descriptors.close()
 
     def tick(self, now: int) -> float:
@@ -299,10 +302,19 @@ class _Lookout:
         there = self._descriptors.connections(*self._shedder.ways())
         cut = self._shedding.look(there, taken, refused, settled=settled)
         self._look_s = time.thread_time() - began
-        if cut is not None and _end(cut.connection):
+        if cut is not None and self._end(cut.connection):
             if cut.connection.came:
                 self._shut_out.add(_host(cut.connection), now)
             self._tell(cut, now)
+
+    def _end(self, connection: WatchedConnection) -> bool:
+        try:
+            os.dup2(connection.descriptor, self._spare, inheritable=False)
+            return _end(self._spare, connection.number)
+        except OSError:
+            return False
+        finally:
+            os.dup2(self._statm, self._spare, inheritable=False)
 
     def _keep_out(self, hosts: tuple[str, ...]) -> None:
         if hosts == self._kept_out:
@@ -334,19 +346,23 @@ class _Lookout:
         )
 
 
-def _end(connection: WatchedConnection) -> bool:
-    """Cut it, and throw away what the kernel still has of it; False if it has gone by itself."""
-    try:
-        with socket.socket(fileno=os.dup(connection.descriptor)) as opened:
-            if os.fstat(opened.fileno()).st_ino != connection.number:
-                return False
-            opened.shutdown(socket.SHUT_RDWR)
-            left = DISCARDED_BYTES_MAX
-            with suppress(OSError):  # nothing is left
-                while left > 0 and (got := opened.recv(1 << 18, socket.MSG_DONTWAIT)):
-                    left -= len(got)
-    except OSError:
+def _end(descriptor: int, number: int) -> bool:
+    """Cut a connection, and throw away what the kernel still has of it; False if it is another.
+
+    Raises:
+        OSError: It has gone by itself.
+    """
+    if os.fstat(descriptor).st_ino != number:
         return False
+    opened = socket.socket(fileno=descriptor)
+    try:
+        opened.shutdown(socket.SHUT_RDWR)
+        left = DISCARDED_BYTES_MAX
+        with suppress(OSError):  # nothing is left
+            while left > 0 and (got := opened.recv(1 << 18, socket.MSG_DONTWAIT)):
+                left -= len(got)
+    finally:
+        opened.detach()
     return True
 
 
@@ -357,8 +373,8 @@ def _host(connection: WatchedConnection) -> str:
 def _asleep(thread: int | None) -> bool:
     try:
         status = Path(f"/proc/self/task/{thread}/stat").read_bytes()
-    except OSError:
-        return True  # it has ended
+    except OSError as error:
+        return error.errno not in NONE_LEFT  # it has ended
     return status[status.rindex(b")") + 2 :][:1] == b"S"
 
 

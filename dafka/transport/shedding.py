@@ -30,6 +30,8 @@ class SheddingBounds:
         drowning_names_bytes: Of one connection, since all nodes had read what there was; or in all,
             where others have ended with more than `NamesBound.costly`.
         drowning_ms: That half minute.
+        connection_bytes: What a connection costs beside `costly` times the few names that each node
+            has: thousands may come at once. Without names it is 22 KiB, with ten 43.
         name_cost: What ZeroMQ makes of one byte of a subscription.
         costly: Less than `name_cost`; see `NamesBound.costly`.
         flooding_bytes: Growth within half a minute from which on less is enough at once.
@@ -55,6 +57,7 @@ class SheddingBounds:
     drowning_bytes: int = 80 * _MIB
     drowning_names_bytes: int = 128 * 1024
     drowning_ms: int = 30_000
+    connection_bytes: int = 32 * 1024
     name_cost: int = 32
     costly: int = 28
     flooding_bytes: int = 160 * _MIB
@@ -235,10 +238,11 @@ class Shedding:
         known, self._seen = self._seen, {}
         there = list(connections)
         names: list[tuple[_Seen, int]] = []
-        records = 0
+        explained = 0
         for one in there:
             seen = known.get(one.number)
             if seen is None:
+                explained += self._bounds.connection_bytes
                 seen = _Seen(0, self._now_ms, began_size=self._size, began_round=self._round)
             elif seen.received <= seen.whole:
                 seen.began_size, seen.began_round = self._looked_size, round_before
@@ -246,14 +250,14 @@ class Shedding:
             if one.names.connection:
                 names.append((seen, self._count_names(seen, one)))
             elif not one.came:
-                records += one.received - seen.received
+                explained += one.received - seen.received
             seen.received, seen.seen_ms = one.received, self._now_ms
             if settled:
                 seen.settled = one.received
             if marking or one.descriptor in taken:
                 seen.whole = one.received
                 seen.began_size, seen.began_round = self._size, self._round
-        self._share_growth(names, records)
+        self._share_growth(names, explained)
         self._looked_size = self._low_size = self._size
         self._bury(known)
         self._cut &= self._seen.keys()
@@ -266,14 +270,14 @@ class Shedding:
         seen.names = max(0, seen.names - forgotten) + came
         return came
 
-    def _share_growth(self, names: list[tuple[_Seen, int]], records: int) -> None:
+    def _share_growth(self, names: list[tuple[_Seen, int]], explained: int) -> None:
         """Charge whose names came with what the process has grown by, each for its part of them.
 
-        Not with what peers' records explain, which came meanwhile.
+        Not with what is explained by peers' records and connections, which came meanwhile.
         """
         total = sum(came for _, came in names)
         growth = self._size - self._looked_size
-        growth -= min(max(0, growth), records)
+        growth -= min(max(0, growth), explained)
         for seen, came in names:
             if came:
                 seen.names_growth += growth * came // total

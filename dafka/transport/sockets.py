@@ -1,4 +1,4 @@
-"""The one place where ZeroMQ sockets are made and used: bounds, whole messages, waiting, who lives.
+"""The one place where ZeroMQ sockets are made and used: bounds, whole messages, who lives.
 
 Every bound of a socket is set here. High-water marks count messages and ours carry batches, so they
 are chosen to keep mark x batch size within tens of megabytes a peer. A message is sent and received
@@ -13,9 +13,9 @@ import os
 import re
 import resource
 import socket as system
-import threading
 import time
 from contextlib import contextmanager
+from enum import Enum
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ from dafka.transport.shedder import shedder
 from dafka.transport.shedding import NO_NAMES, NamesBound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     Socket = zmq.Socket[bytes]
     Pollable = Socket | int
@@ -434,44 +434,24 @@ def receive_frames(socket: zmq.Socket[bytes]) -> list[bytes] | None:
         return None
 
 
-class Poller:
-    """Calls a handler for everything that has become readable."""
-
-    def __init__(self) -> None:
-        self._poller = zmq.Poller()
-        self._handlers: dict[Pollable, Callable[[], None]] = {}
-        self.turns = 0
-        self.waiting = False
-        self.thread: threading.Thread | None = None
-        shedder.loops(self)
-
-    def add(self, pollable: Pollable, handler: Callable[[], None]) -> None:
-        """Call `handler` in every turn in which `pollable` is readable."""
-        self._poller.register(pollable, zmq.POLLIN)
-        self._handlers[pollable] = handler
-
-    def remove(self, pollable: Pollable) -> None:
-        """Call nothing for it any more."""
-        self._poller.unregister(pollable)
-        del self._handlers[pollable]
-
-    def turn(self, timeout_ms: int) -> bool:
-        """Wait for the first, at most `timeout_ms`, and call the handlers of all that are ready.
-
-        Returns:
-            Whether anything was.
-        """
-        self.turns += 1
-        self.thread = threading.current_thread()
-        self.waiting = True
-        ready = self._poller.poll(timeout_ms)
-        self.waiting = False
-        for pollable, _ in ready:
-            self._handlers[pollable]()
-        return bool(ready)
-
-
 _names = count()
+
+
+class ConnectionChange(Enum):
+    """What has become of a connection."""
+
+    ALIVE = "alive"
+    """Both ends have agreed, with keys once they are proved."""
+    GONE = "gone"
+    REFUSED = "refused"
+    """The other end does not let this one's key in. ZeroMQ tries no more."""
+
+
+_CHANGES = {
+    int(zmq.EVENT_HANDSHAKE_SUCCEEDED): ConnectionChange.ALIVE,
+    int(zmq.EVENT_DISCONNECTED): ConnectionChange.GONE,
+    int(zmq.EVENT_HANDSHAKE_FAILED_AUTH): ConnectionChange.REFUSED,
+}
 
 
 class Connections:
@@ -486,16 +466,13 @@ class Connections:
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
         name = f"inproc://dafka.connections.{next(_names)}"
-        socket.monitor(name, zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
+        socket.monitor(name, sum(_CHANGES))
         self.socket = sockets.monitor()
         """Readable when there are changes."""
         self.socket.connect(name)
 
-    def changes(self) -> Iterator[tuple[str, bool]]:
-        """Yield the endpoints whose connection has come to be (True) or gone since the last call.
-
-        A connection counts once both ends have agreed, with keys once they are proved.
-        """
+    def changes(self) -> Iterator[tuple[str, ConnectionChange]]:
+        """Yield the endpoints whose connection has changed since the last call, and how."""
         while True:
             try:
                 frames = self.socket.recv_multipart(zmq.NOBLOCK)
@@ -503,7 +480,7 @@ class Connections:
                 return
             report = parse_monitor_message(frames)
             endpoint = sockets.unmapped(report["endpoint"].decode("utf-8", "replace"))
-            yield endpoint, report["event"] == zmq.EVENT_HANDSHAKE_SUCCEEDED
+            yield endpoint, _CHANGES[report["event"]]
 
     def close(self) -> None:
         """Stop listening; before the socket itself is closed."""

@@ -21,7 +21,9 @@ from dafka.transport.shedder import shedder
 from dafka.transport.sockets import Connections
 
 if TYPE_CHECKING:
+    from dafka.reasons import Reason
     from dafka.transport.keys import Credentials
+    from dafka.transport.sockets import ConnectionChange
 
 
 class Subscribers:
@@ -43,7 +45,7 @@ class Subscribers:
         self._connected: dict[str, Sender] = {}
         """By endpoint."""
         self.changed = 0
-        """How often a socket has been opened or closed."""
+        """How often a socket was opened, closed, or used otherwise than to receive from it."""
         self._open(Sender(ANYBODY))
 
     @property
@@ -58,11 +60,15 @@ class Subscribers:
 
     def reported(
         self, socket: zmq.Socket[bytes]
-    ) -> tuple[zmq.Socket[bytes], list[tuple[str, bool]]] | None:
-        """Of one of `reports`, whose it is and what `Connections.changes` says; else None."""
+    ) -> tuple[zmq.Socket[bytes], list[tuple[str, ConnectionChange]]] | None:
+        """Of one of `reports`, whose it is and what `Connections.changes` says; else None.
+
+        What that one has received is to be taken first.
+        """
         sender = self._reports.get(socket)
         if sender is None:
             return None
+        self.changed += 1
         subscriber, connections = self._connections[sender]
         return subscriber, list(connections.changes())
 
@@ -84,32 +90,33 @@ class Subscribers:
         for socket in self._senders:
             socket.unsubscribe(prefix)
 
-    def connect(self, endpoint: str, key: str) -> bool:
+    def connect(self, endpoint: str, key: str) -> Reason | None:
         """Connect to a peer that has to prove `key`; nobody else can be there then.
 
         Returns:
-            False if the key is not known, or there are as many senders as may or can be.
+            Why not: the key is not known, or there are as many senders as may or can be.
         """
         sender: Sender | None = Sender(ANYBODY)
         if self._credentials is not None:
             sender = self._credentials.access.sender(key)
             if sender is None:
-                return False  # a tower of ours would not have passed it on
+                return "beacon key"  # the tower has another access file
         assert sender is not None
         if sender not in self._connections:
             if len(self._connections) >= self._senders_max:
-                return False
+                return "too many peers"
             try:
                 self._open(sender)
             except MisuseError:
-                return False  # no file is left for a socket
+                return "too many peers"  # no file is left for a socket
         socket, _ = self._connections[sender]
+        self.changed += 1
         prove(socket, self._credentials, key)
         sockets.connect(socket, endpoint)
         if endpoint not in self._connected:
             shedder.connected(endpoint)
         self._connected[endpoint] = sender
-        return True
+        return None
 
     def disconnect(self, endpoint: str) -> None:
         """Leave a peer, and forget its sender with the last one of that."""
@@ -117,6 +124,7 @@ class Subscribers:
         if sender is None:
             return
         shedder.left(endpoint)
+        self.changed += 1
         socket, _ = self._connections[sender]
         try:
             socket.disconnect(endpoint)
@@ -144,7 +152,6 @@ class Subscribers:
         connections = Connections(socket)
         self._connections[sender] = socket, connections
         self._reports[connections.socket] = sender
-        self.changed += 1
 
     def _close(self, sender: Sender) -> None:
         socket, connections = self._connections.pop(sender)
@@ -152,4 +159,3 @@ class Subscribers:
         del self._reports[connections.socket]
         connections.close()
         socket.close(0)
-        self.changed += 1

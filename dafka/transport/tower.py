@@ -14,9 +14,9 @@ from dafka.transport.curve import guard, refuse_keys_within, user_of
 from dafka.transport.shedder import shedder
 from dafka.transport.sockets import send_frames
 from dafka.wire.beacon import (
-    BEACON,
     KINDS,
     OF_GUEST,
+    OF_GUEST_TO_OTHERS,
     OF_STORE,
     WELCOME,
     NodeBeacon,
@@ -139,5 +139,5 @@ class TowerSockets:
 def _heard_under(beacon: NodeBeacon) -> tuple[bytes, ...]:
     """What a tower's copies of a beacon begin with: guests hear stores, and themselves."""
     if beacon.kind == OF_GUEST:
-        return BEACON, echo_of(beacon.address)
+        return OF_GUEST_TO_OTHERS, echo_of(beacon.address)
     return (beacon.kind,)

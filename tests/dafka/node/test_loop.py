@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import UUID
 
@@ -11,10 +12,12 @@ from prometheus_client import REGISTRY
 
 from dafka.cluster import Cluster
 from dafka.model import address_of
-from dafka.node.loop import STUCK_MS, Node, NodeFailedError
+from dafka.node.loop import STUCK_MS, Node, NodeFailedError, _Watched
 from dafka.protocol.effects import Dropped, Listen, Publish
 from dafka.protocol.events import PeerListened, Received, TurnEnded, Woke
+from dafka.transport import sockets
 from dafka.transport.mesh import MESSAGES_PER_TURN_MAX, Mesh
+from dafka.transport.poller import Poller
 from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
@@ -170,6 +173,66 @@ def test_another_file_descriptor_makes_events(run, until):
     until(lambda: role.of(bytes))
     assert role.of(bytes) == [b"hello"]
     os.close(write)
+
+
+class FewSockets:
+    """A mesh whose sockets are used by what the test does."""
+
+    changed = 0
+
+    def __init__(self, *of_keys):
+        self.publisher = sockets.monitor()
+        self.of_keys = list(of_keys)
+
+    @property
+    def pollable(self):
+        return [self.publisher, *self.of_keys]
+
+
+def connected(opened, name):
+    one, other = (opened(sockets.monitor()) for _ in range(2))
+    one.bind(name)
+    other.connect(name)
+    return one, other
+
+
+@pytest.fixture
+def opened():
+    with ExitStack() as stack:
+        yield lambda socket: stack.enter_context(socket)
+
+
+def test_what_was_left_at_a_socket_that_was_used_otherwise_is_called_for(opened):
+    one, other = connected(opened, "inproc://used")
+    mesh, called = FewSockets(one), []
+    opened(mesh.publisher)
+    with Poller() as poller:
+        watched = _Watched(poller, lambda of, socket: called.append((of, socket.recv())))
+        watched.keep_up(mesh)
+        assert not poller.turn(0)
+        other.send(b"used")
+        other.send(b"left")
+        assert one.recv() == b"used"
+        mesh.changed += 1
+        watched.keep_up(mesh)
+        assert poller.turn(0)
+        assert called == [(mesh, b"left")]
+
+
+def test_of_the_sockets_of_a_mesh_those_are_called_for_that_it_has(opened):
+    first, second = (connected(opened, f"inproc://had.{name}") for name in "ab")
+    mesh, called = FewSockets(first[0]), []
+    opened(mesh.publisher)
+    with Poller() as poller:
+        watched = _Watched(poller, lambda _, socket: called.append((socket, socket.recv())))
+        watched.keep_up(mesh)
+        mesh.of_keys = [second[0]]
+        mesh.changed += 1
+        watched.keep_up(mesh)
+        first[1].send(b"to who has left")
+        second[1].send(b"to who came")
+        assert poller.turn(0)
+        assert called == [(second[0], b"to who came")]
 
 
 def test_a_failure_ends_the_node_and_shows_in_check(run, until):

@@ -24,7 +24,7 @@ def test_it_counts_the_nodes_that_send_beacons(cluster, until):
 
 @pytest.mark.parametrize("offset", [0, 1])
 def test_an_endpoint_that_is_taken_is_refused_and_the_other_left_free(free_ports, reopened, offset):
-    first = free_ports(3)
+    first = free_ports(4)
     endpoint = f"tcp://127.0.0.1:{first + 1}"
     with (
         Tower(f"tcp://127.0.0.1:{first + 2 * offset}"),

@@ -10,7 +10,7 @@ from dafka.node.turn import Turn
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Dropped, Listen, Lost, Publish, Unlisten
 from dafka.protocol.events import Received, TurnEnded, Woke
-from dafka.protocol.presence import Disconnect, TowerAway, TowerBack
+from dafka.protocol.presence import Disconnect, Refused, TowerAway, TowerBack
 from dafka.wire import messages
 from dafka.wire.dialect import Company
 from dafka.wire.messages import MessageId
@@ -216,6 +216,16 @@ def test_meshes_in_which_nobody_reads_are_told_of():
     assert unread() == 0
     here.turn.close(200)
     assert unread() is None
+
+
+def test_where_its_key_is_not_let_in_is_said_and_what_to_do(caplog):
+    here = Running()
+    here.turn.take("near", [Refused("tcp://t:1", 10_000)])
+    (said,) = (one for one in caplog.records if "is not let in" in one.message)
+    assert said.endpoint == "tcp://t:1"
+    assert "access file" in said.message
+    assert said.message.endswith("every 10 s")
+    here.turn.close(200)
 
 
 def test_its_end_releases_everything_and_leaves_no_series():

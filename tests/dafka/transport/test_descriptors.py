@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -149,3 +151,26 @@ def test_sockets_that_take_connections_in_are_known_by_their_ports(watched, open
     opened(socket.socket(socket.AF_UNIX))
     found = watched.descriptors.listening(watched.ports.keys())
     assert list(found) == [watched.server.fileno()]
+
+
+@pytest.fixture
+def full(opened):
+    """A function after which this process can open nothing more."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def fill():
+        most = max(map(int, os.listdir("/proc/self/fd"))) + 50  # noqa: PTH208
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, before[1]))
+        with suppress(OSError):
+            while True:
+                opened(Path(os.devnull).open())  # noqa: SIM115
+
+    yield fill
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_where_no_descriptor_is_left_connections_are_seen_all_the_same(watched, full):
+    taken, _ = watched.pair()
+    full()
+    assert watched.look().keys() == {taken.fileno()}
+    assert watched.server.fileno() in watched.descriptors.listening(watched.ports.keys())

@@ -11,17 +11,18 @@ import zmq
 
 from dafka.cluster import Cluster
 from dafka.errors import MisuseError
-from dafka.model import Endpoint, TowerEndpoints
+from dafka.model import SLOTS, Endpoint, Slots, TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
-from dafka.protocol.presence import PresenceSettings
+from dafka.protocol.presence import Disconnect, Heard, PresenceSettings
 from dafka.transport.access import Access, Rights
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.transport.tower import TowerSockets
 from dafka.wire import messages, rfc46
+from dafka.wire.beacon import TowerBeacon
 from dafka.wire.dialect import SETTLING_MS, Company
 from dafka.wire.messages import MessageId
 
@@ -132,6 +133,27 @@ def test_what_is_published_together_travels_together(world, pair, until):
     for message in sent:
         pair[0].publish(message)
     assert until(lambda: world.turn()[1]) == [ReceivedTogether(tuple(sent))]
+
+
+def test_of_what_takes_long_to_read_less_is_taken_in_at_once(world, pair, until):
+    speaker, listener = pair
+    listener.listen(MessageId.GET_HEADS, "")
+    until(lambda: PeerListened(MessageId.GET_HEADS, "") in world.turn()[0])
+    every_other = Slots.of(range(slot, slot + 1) for slot in range(0, SLOTS, 2))
+    question, others = messages.GetHeads("orders", "AA", every_other), 20
+    speaker.publish(question)
+    until(lambda: Received(question) in world.turn()[1])
+    for _ in range(others):
+        speaker.publish(question)
+    came = []
+
+    def all_came():
+        arrived = (listener.receive(socket, now_ms()) for socket in listener.pollable)
+        came.extend(len(messages_in(events)) for events in arrived)
+        return sum(came) == others
+
+    until(all_came)
+    assert max(came) <= 8
 
 
 def test_heads_reach_who_listens_for_a_topic_and_who_listens_for_all(world, pair, until):
@@ -394,6 +416,26 @@ class Keyed:
 @pytest.fixture
 def keyed(world, opened):
     return Keyed(world.endpoints, opened)
+
+
+def test_for_who_is_no_guest_guests_leave_sockets_and_for_an_unknown_key_nobody(world, opened):
+    """Who had found no socket was never tried again, as long as it was heard."""
+    cluster, *writers, unknown = (new_keys() for _ in range(5))
+    access = Access(cluster[0], {public: Rights(write=("orders",)) for public, _ in writers})
+    credentials = Credentials(access, *cluster)
+    mesh = opened(Mesh(Cluster(world.endpoints.inbound, credentials=credentials), "AA"))
+    mesh._subscribers._senders_max = 3  # one is the cluster's
+
+    def hears(number, key, *, guest=False):
+        beacon = TowerBeacon(f"P{number}", f"tcp://127.0.0.1:{number}", key, guest)
+        told = mesh._presence.handle(Heard(beacon, world.endpoints.inbound), 0)
+        return mesh._perform(told, 0)
+
+    assert hears(1, writers[0][0], guest=True) == hears(2, writers[1][0], guest=True) == []
+    assert hears(3, unknown[0]) == [Dropped("beacon key")]
+    left = [Disconnect("tcp://127.0.0.1:2"), PeerLeft("P2")]
+    assert hears(4, writers[2][0]) == [Dropped("too many peers"), *left]
+    assert mesh._subscribers._connected.keys() == {f"tcp://127.0.0.1:{port}" for port in (1, 4)}
 
 
 ORDERS = rfc46.prefix(MessageId.HEAD, "orders")

@@ -3,8 +3,10 @@ from __future__ import annotations
 import collections
 import os
 import random
+import resource
 import socket
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -14,6 +16,7 @@ import zmq
 from prometheus_client import REGISTRY
 
 from dafka.transport import sockets
+from dafka.transport.poller import Poller
 from dafka.transport.shedder import CALM_LOOK_MS_MAX, REFUSED_MAX, WATCHING_S, Shedder, _Lookout
 from dafka.transport.shedding import NO_NAMES, NamesBound, SheddingBounds
 from tests.support import flood
@@ -182,6 +185,45 @@ def test_what_the_kernel_still_has_fills_no_memory_of_ours(opened):
     assert cut("endless message") == before
 
 
+def test_who_floods_where_no_descriptor_is_left_is_cut(shedder, opened, until):
+    """The thread ended there, and nobody was cut any more."""
+    publisher = opened(sockets.publisher())
+    peer = flood.met(listening(shedder, publisher), b"SUB", 5.0)
+    peer.settimeout(1)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(map(int, os.listdir("/proc/self/fd"))) + 50  # noqa: PTH208
+    before = cut("subscriptions")
+    taken = []
+
+    def pours():
+        while publisher.poll(0):
+            publisher.recv()
+        with suppress(OSError):
+            peer.sendall(flood.names(random.Random(1)))
+        return cut("subscriptions") > before
+
+    def is_ended():
+        while publisher.poll(0):
+            publisher.recv()
+        try:
+            return not peer.recv(1 << 16)
+        except (ConnectionError, TimeoutError) as error:
+            return isinstance(error, ConnectionError)
+
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, limits[1]))
+        with suppress(OSError):
+            while True:
+                taken.append(os.open(os.devnull, os.O_RDONLY))
+        until(pours)
+        until(is_ended)
+    finally:
+        for one in (*taken, peer.detach()):
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert shedder._thread.is_alive()
+
+
 def test_who_subscribes_too_often_to_what_is_not_permitted_is_cut(shedder, opened, until):
     publisher = opened(sockets.publisher())
     endpoint = listening(shedder, publisher)
@@ -254,7 +296,7 @@ def test_a_loop_that_has_ended_is_not_waited_for(shedder):
 
 
 def test_a_loop_that_sleeps_in_its_poll_has_taken_all(shedder, opened, until):
-    poller = sockets.Poller()
+    poller = Poller()
     poller.add(opened(sockets.router()), int)
     shedder.loops(poller)
     thread = threading.Thread(target=poller.turn, args=(2_000,))

@@ -157,6 +157,14 @@ def test_records_that_make_a_process_grow_are_no_names():
         assert run.look(names_of_a_node=60_000, peer=2 * MIB, grow=3 * MIB, taken=["peer"]) is None
 
 
+def test_many_who_come_at_once_stay_and_what_each_costs_hides_no_flood():
+    """A store of 2,000 guests cut one for 426 bytes, and shut out the host of all of them."""
+    run = Run()
+    guests = {f"names_in_the_open_{number}": 426 for number in range(2_000)}
+    assert run.look(grow=2_000 * 43 * 1024, **guests) is None
+    assert run.look(names_in_the_open=600_000, grow=20 * MIB) is not None
+
+
 def test_several_consumers_of_ten_thousand_topics_stay():
     run = Run()
     some = {f"names_of_a_node_{number}": 60_000 for number in range(5)}

@@ -21,7 +21,13 @@ import zmq
 from dafka.errors import MisuseError
 from dafka.limits import FRAME_BYTES_MAX, HELLO_TOPICS_MAX, QUESTION_BYTES_MAX
 from dafka.transport import sockets
-from dafka.transport.sockets import FRAMES_MAX, Connections, Poller, receive_frames, send_frames
+from dafka.transport.sockets import (
+    FRAMES_MAX,
+    ConnectionChange,
+    Connections,
+    receive_frames,
+    send_frames,
+)
 
 _MAIN, _NAMES = 1, 2
 TOO_LONG = "a" * 64
@@ -396,51 +402,6 @@ def test_all_frames_of_a_message_are_taken_and_few_are_kept(opened, count):
 
 
 @pytest.fixture
-def pair(opened):
-    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
-    port = one.bind_to_random_port("tcp://127.0.0.1")
-    other.connect(f"tcp://127.0.0.1:{port}")
-    return one, other
-
-
-@pytest.fixture
-def pipe():
-    read, write = os.pipe()
-    yield read, write
-    os.close(read)
-    os.close(write)
-
-
-def test_the_handler_of_what_is_readable_is_called(pair, pipe):
-    called = []
-    poller = Poller()
-    poller.add(pair[0], lambda: called.append(pair[0].recv()))
-    poller.add(pipe[0], lambda: called.append(os.read(pipe[0], 10)))
-    poller.turn(0)
-    assert called == []
-    os.write(pipe[1], b"pipe")
-    poller.turn(5_000)
-    assert called == [b"pipe"]
-    pair[1].send(b"socket")
-    poller.turn(5_000)
-    assert called == [b"pipe", b"socket"]
-
-
-def test_a_turn_waits_no_longer_than_told():
-    Poller().turn(0)
-
-
-def test_what_stays_readable_is_called_in_every_turn(pipe):
-    called = []
-    poller = Poller()
-    poller.add(pipe[0], lambda: called.append(1))
-    os.write(pipe[1], b"x")
-    for _ in range(3):
-        poller.turn(5_000)
-    assert called == [1, 1, 1]
-
-
-@pytest.fixture
 def subscriber(opened):
     return opened(sockets.subscriber())
 
@@ -464,11 +425,11 @@ def test_a_connection_comes_and_goes_and_comes_again(connections, subscriber, op
     _, _, port = publisher.get_string(zmq.LAST_ENDPOINT).rpartition(":")
     endpoint = f"tcp://{host}:{port}"
     subscriber.connect(endpoint)
-    assert until(lambda: list(connections.changes())) == [(endpoint, True)]
+    assert until(lambda: list(connections.changes())) == [(endpoint, ConnectionChange.ALIVE)]
     publisher.close(0)
-    assert until(lambda: list(connections.changes())) == [(endpoint, False)]
+    assert until(lambda: list(connections.changes())) == [(endpoint, ConnectionChange.GONE)]
     bound(opened, endpoint)
-    assert until(lambda: list(connections.changes())) == [(endpoint, True)]
+    assert until(lambda: list(connections.changes())) == [(endpoint, ConnectionChange.ALIVE)]
 
 
 def test_of_what_is_not_there_nothing_is_reported(connections, subscriber, free_ports):

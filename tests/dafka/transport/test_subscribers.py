@@ -33,8 +33,8 @@ def subscribers(credentials):
 
 def test_without_keys_one_is_enough():
     found = Subscribers(None)
-    assert found.connect("tcp://127.0.0.1:9", "")
-    assert found.connect("tcp://127.0.0.1:10", "")
+    assert found.connect("tcp://127.0.0.1:9", "") is None
+    assert found.connect("tcp://127.0.0.1:10", "") is None
     (socket,) = found.sockets
     assert found.sender(socket) == Sender(ANYBODY)
     found.disconnect("tcp://127.0.0.1:9")
@@ -46,7 +46,7 @@ def test_without_keys_one_is_enough():
 
 def test_who_writes_is_told_apart_and_who_reads_is_not(subscribers, pairs):
     for port, name in enumerate(("cluster", "ann", "bob", "reader", "other"), 9):
-        assert subscribers.connect(f"tcp://127.0.0.1:{port}", pairs[name][0])
+        assert subscribers.connect(f"tcp://127.0.0.1:{port}", pairs[name][0]) is None
     senders = [subscribers.sender(socket) for socket in subscribers.sockets]
     assert senders == [
         Sender(ANYBODY),
@@ -57,31 +57,40 @@ def test_who_writes_is_told_apart_and_who_reads_is_not(subscribers, pairs):
 
 
 def test_an_unknown_key_is_not_connected(subscribers):
-    assert not subscribers.connect("tcp://127.0.0.1:9", new_keys()[0])
+    assert subscribers.connect("tcp://127.0.0.1:9", new_keys()[0]) == "beacon key"
 
 
 def test_a_sender_is_forgotten_with_its_last_peer(subscribers, pairs):
     key = pairs["ann"][0]
     before = subscribers.changed
     for port in (9, 10):
-        assert subscribers.connect(f"tcp://127.0.0.1:{port}", key)
-    assert subscribers.changed == before + 1
+        assert subscribers.connect(f"tcp://127.0.0.1:{port}", key) is None
+    assert subscribers.changed == before + 2
     _, socket = subscribers.sockets
     subscribers.disconnect("tcp://127.0.0.1:9")
     assert not socket.closed
     subscribers.disconnect("tcp://127.0.0.1:10")
     assert socket.closed
     assert len(subscribers.sockets) == 1
-    assert subscribers.changed == before + 2
+    assert subscribers.changed == before + 4
+
+
+def test_who_is_told_of_connections_reads_what_came_before_from_the_subscriber(subscribers):
+    before = subscribers.changed
+    (socket,), (report,) = subscribers.sockets, subscribers.reports
+    assert subscribers.reported(socket) is None
+    assert subscribers.changed == before
+    assert subscribers.reported(report) == (socket, [])
+    assert subscribers.changed == before + 1, "for it is used otherwise than when it is readable"
 
 
 def test_there_is_a_bound_and_room_again(pairs, credentials, opened):
     assert SENDERS_MAX >= 100
     subscribers = opened(Subscribers(credentials, senders_max=2))
-    assert subscribers.connect("tcp://127.0.0.1:9", pairs["ann"][0])
-    assert not subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0])
+    assert subscribers.connect("tcp://127.0.0.1:9", pairs["ann"][0]) is None
+    assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0]) == "too many peers"
     subscribers.disconnect("tcp://127.0.0.1:9")
-    assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0])
+    assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0]) is None
 
 
 def test_a_socket_that_is_opened_late_listens_to_the_same(pairs, subscribers, opened):
