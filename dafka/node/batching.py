@@ -4,7 +4,7 @@ How far apart a producer without linger seals its batches.
 
 A batch of every record is the least latency while nobody is busy, and the most once somebody is:
 everybody down the line pays for batches, not for records. How long stores take to acknowledge tells
-which it is, so the gap is a part of that: it grows with the load, and batches with it.
+which it is, so the gap grows with its square (docs/adr/0046): with the load, and batches with it.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ GAP_S_MIN = 0.0003
 GAP_S_MAX = 0.002
 """What a record waits at most for the sake of others; on average half of it."""
 
-SHARE = 0.5
-"""Of the time from publishing to ACK."""
+EVEN_S = 0.001
+"""Where ACKs take so long, batches are as far apart; where they take half of it, a quarter."""
+
+TIMED_EVERY = 16
+"""Of so many batches one is timed."""
 
 _SMOOTHING = 0.125
 """Weight of the last measurement."""
@@ -53,13 +56,31 @@ class SealGap:
     def __init__(self) -> None:
         self.seconds = GAP_S_MIN
         """Between two times that open batches are sealed."""
+        self._took_s: float | None = None
+        """How long an ACK takes, as far as it counts; None before the first."""
+        self._untimed = TIMED_EVERY - 1
+        """Batches since one was timed."""
         self._probe: _Probe | None = None
         """The batch that is timed."""
 
     def published(self, partition: Partition, end: int, now_s: float) -> None:
         """A batch that ends below sequence `end` goes out."""
-        if self._probe is None or now_s - self._probe.published_s > _PROBE_S_MAX:
+        self._untimed += 1
+        if self._probe is None:
+            due = self._untimed >= TIMED_EVERY
+        else:
+            due = now_s > self._probe.published_s + _PROBE_S_MAX
+        if due:
+            self._untimed = 0
             self._probe = _Probe(partition, end, now_s)
+
+    def left_s(self, now_s: float) -> float:
+        """For how long nothing is to be sealed, unless an ACK comes; 0 if it may be.
+
+        Who waits out the gap sees no ACK meanwhile, and would take the gap for what an ACK takes.
+        """
+        probe = self._probe
+        return 0.0 if probe is None else max(0.0, probe.published_s + GAP_S_MAX - now_s)
 
     def stored(self, partition: Partition, end: int, now_s: float) -> None:
         """Enough stores have everything below `end`."""
@@ -70,8 +91,10 @@ class SealGap:
         took_s = now_s - probe.published_s
         if took_s > _PROBE_S_MAX:
             return
-        gap_s = min(max(SHARE * took_s, GAP_S_MIN), GAP_S_MAX)
-        self.seconds += _SMOOTHING * (gap_s - self.seconds)
+        took_s = min(took_s, GAP_S_MAX)
+        before_s = took_s if self._took_s is None else self._took_s
+        self._took_s = before_s + _SMOOTHING * (took_s - before_s)
+        self.seconds = min(max(self._took_s**2 / EVEN_S, GAP_S_MIN), GAP_S_MAX)
 
 
 UNUSABLE = (TypeError, ValueError, AttributeError, OverflowError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 from dafka.errors import StorageError
@@ -78,13 +79,13 @@ class ProducerRole:
         self.machine = machine
         self._linger_ms = linger_ms
         self._spool = spool
-        self._seconds = clock.seconds
+        self._now_ms, self._seconds = clock.now_ms, clock.seconds
         self._pace = Pace(clock)
         self._gap = SealGap()
 
     def handle(self, side: None, event: Event, now_ms: int) -> Iterable[tuple[None, object]]:
         """Pass an event to the machine."""
-        if isinstance(event, Woke):
+        if isinstance(event, Woke) and not self._gap.left_s(self._seconds()):
             waited_ms = self._pace.wait(self._gap.seconds)
             self._owner.seal_older(now_ms + waited_ms - self._linger_ms)
         effects = self.machine.handle(event, now_ms)
@@ -98,9 +99,12 @@ class ProducerRole:
 
     def wakeup_ms(self) -> int | None:
         """When a batch has lingered long enough, or the machine wants to be woken."""
-        opened_ms = self._owner.oldest_open_ms()
-        linger_ms = None if opened_ms is None else opened_ms + self._linger_ms
-        return earliest(linger_ms, self.machine.wakeup_ms())
+        due_ms = self._owner.oldest_open_ms()
+        if due_ms is not None:
+            due_ms += self._linger_ms
+            left_s = self._gap.left_s(self._seconds())
+            due_ms = max(due_ms, self._now_ms() + ceil(left_s * 1_000)) if left_s else due_ms
+        return earliest(due_ms, self.machine.wakeup_ms())
 
     def perform(self, _side: None, effect: object) -> Event | None:
         """Write to the spool; report what is stored, and what never will be."""

@@ -11,9 +11,10 @@ from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Partition
 from dafka.node import batching
 from dafka.node.batching import (
+    EVEN_S,
     GAP_S_MAX,
     GAP_S_MIN,
-    SHARE,
+    TIMED_EVERY,
     OpenBatch,
     OpenBatches,
     SealGap,
@@ -28,7 +29,7 @@ P, Q = Partition("orders", "AA"), Partition("flights", "AA")
 
 
 def acknowledged(gap, took_s, times=1):
-    for number in range(times):
+    for number in range(TIMED_EVERY * times):
         gap.published(P, number, number)
         gap.stored(P, number, number + took_s)
     return gap.seconds
@@ -41,11 +42,32 @@ def test_without_stores_it_is_the_least():
     assert gap.seconds == GAP_S_MIN
 
 
-def test_it_comes_to_a_share_of_what_stores_take_and_back():
+def test_it_grows_with_the_square_of_what_stores_take_and_comes_back():
     gap = SealGap()
-    assert GAP_S_MIN < acknowledged(gap, 0.003) < acknowledged(gap, 0.003)
-    assert abs(acknowledged(gap, 0.003, 100) - SHARE * 0.003) < 1e-6
-    assert abs(acknowledged(gap, 0.0001, 100) - GAP_S_MIN) < 1e-6
+    assert acknowledged(gap, 0.0006) == pytest.approx(0.00036)
+    assert 0.00036 < acknowledged(gap, 0.001) < acknowledged(gap, 0.001) < EVEN_S
+    assert acknowledged(gap, 0.001, 100) == pytest.approx(EVEN_S)
+    assert acknowledged(gap, 0.5, 100) == GAP_S_MAX
+    assert acknowledged(gap, 0.0001, 100) == GAP_S_MIN
+
+
+def test_one_that_takes_long_tells_no_more_than_that_it_is_long():
+    gap = SealGap()
+    acknowledged(gap, 0.0006, 100)
+    assert acknowledged(gap, 0.9) < 0.001
+
+
+def test_one_of_many_is_timed_and_nothing_is_to_be_sealed_until_it_is_stored():
+    gap = SealGap()
+    gap.published(P, 0, 10.0)
+    assert gap.left_s(10.0) == pytest.approx(GAP_S_MAX)
+    assert gap.left_s(10.0 + GAP_S_MAX) == 0.0, "it takes long: that is known now"
+    gap.stored(P, 0, 10.001)
+    for number in range(1, TIMED_EVERY):
+        gap.published(P, number, 11.0)
+        assert gap.left_s(11.0) == 0.0
+    gap.published(P, TIMED_EVERY, 11.0)
+    assert gap.left_s(11.0) == pytest.approx(GAP_S_MAX)
 
 
 @given(st.lists(st.floats(0, 10)))
@@ -75,9 +97,7 @@ def test_a_batch_that_is_never_stored_does_not_end_the_timing():
     gap.published(Q, 5, 2.0)
     gap.stored(Q, 5, 3.1)
     assert gap.seconds == GAP_S_MIN  # too late to tell anything of the load
-    gap.published(Q, 9, 4.0)
-    gap.stored(Q, 9, 4.1)
-    assert gap.seconds > GAP_S_MIN
+    assert acknowledged(gap, 0.1) > GAP_S_MIN
 
 
 def test_a_new_one_is_empty_and_knows_its_age():

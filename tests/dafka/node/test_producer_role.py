@@ -6,10 +6,11 @@ import pytest
 
 from dafka.errors import StorageError
 from dafka.model import Batch, Partition
+from dafka.node.batching import GAP_S_MIN
 from dafka.node.producer_role import ProducerRole
-from dafka.process.clock import Pace
+from dafka.process.clock import CLOCK, Clock, Pace
 from dafka.protocol.effects import Append, Disputed, Stored
-from dafka.protocol.events import Appended, AppendFailed, Woke
+from dafka.protocol.events import Appended, AppendFailed, Submitted, Woke
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.storage.spool import MemorySpool
 
@@ -58,9 +59,9 @@ class FullSpool(MemorySpool):
         raise StorageError("disk full")
 
 
-def role_of(owner, spool, linger_ms=5):
+def role_of(owner, spool, linger_ms=5, clock=CLOCK):
     machine = ProducerMachine("AA", ProducerSettings(spooled=spool is not None))
-    return ProducerRole(owner, machine, linger_ms, spool)
+    return ProducerRole(owner, machine, linger_ms, spool, clock)
 
 
 @pytest.fixture
@@ -103,3 +104,31 @@ def test_closing_tells_the_owner_also_when_the_disk_refuses(owner, caplog):
     role_of(owner, FullSpool("AA")).close()
     assert owner.told == ["abandon"]
     assert "cannot tidy spool" in caplog.text
+
+
+def test_nothing_is_sealed_while_an_ack_is_timed(owner):
+    """Unless it takes longer than any gap."""
+    time_ms, slept_s = [100.0], []
+    clock = Clock(lambda: int(time_ms[0]), int, lambda: time_ms[0] / 1_000, slept_s.append)
+    role = role_of(owner, None, linger_ms=0, clock=clock)
+    owner.opened_ms = 100
+    role.handle(None, Submitted("orders", 1, (bytes(61),)), 100)
+    assert role.wakeup_ms() in (102, 103)
+    role.handle(None, Woke(), 100)
+    assert (owner.told, slept_s) == ([], [])
+    role.perform(None, Stored(P, 1, 61))
+    assert role.wakeup_ms() == 100
+    role.handle(None, Woke(), 100)
+    assert owner.told == [("stored", Stored(P, 1, 61)), ("seal", 100)]
+    assert slept_s == [pytest.approx(GAP_S_MIN)]
+
+
+def test_an_ack_that_takes_longer_than_any_gap_is_not_waited_for(owner):
+    time_ms = [100.0]
+    clock = Clock(lambda: int(time_ms[0]), int, lambda: time_ms[0] / 1_000, lambda _: None)
+    role = role_of(owner, None, linger_ms=0, clock=clock)
+    owner.opened_ms = 100
+    role.handle(None, Submitted("orders", 1, (bytes(61),)), 100)
+    time_ms[0] = 102.5
+    role.handle(None, Woke(), 102)
+    assert owner.told == [("seal", 102)]
