@@ -20,11 +20,12 @@
 | I16 not-stored | a consumer of what is stored got what no disk had |
 | I17 dropped-young | retention by age took what was not that old |
 | I18 starved | a consumer waited for what is stored, while it got what came later |
+| I19 given-up | a store gave up slots though no other that keeps them had all that it had |
 
 The names are those of Jepsen's Kafka workload where it has one. Differences: sequences are dense
 and a partition is one producer's, so a hole shows at once and a duplicate is never legal.
 
-I13 is judged where `Durable` was recorded; I4 and I12 only after `Settled`; I17 and I18 by
+I13 and I19 are judged where `Durable` was recorded; I4 and I12 only after `Settled`; I17 and I18 by
 `dafka.testing.timing`. What retention has taken from any store is owed to nobody; a store that has
 lost its disk owes all the same. Who begins at the latest record is owed whole what begins when he
 knows what there was before.
@@ -45,6 +46,7 @@ from dafka.testing.history import (
     DiskLost,
     Durable,
     Ended,
+    Erased,
     Fault,
     HeadTold,
     Polled,
@@ -55,6 +57,7 @@ from dafka.testing.history import (
     Sent,
     Settled,
     SkippedOver,
+    SlotsKept,
     Trimmed,
 )
 
@@ -85,6 +88,7 @@ class Name(Enum):
     NOT_STORED = "I16 not-stored"
     YOUNG = "I17 dropped-young"
     STARVED = "I18 starved"
+    GIVEN_UP = "I19 given-up"
     FAILED = "failed"
     VACUOUS = "vacuous"
 
@@ -235,6 +239,8 @@ class _Judge:
         self.highest_read: dict[Partition, int] = {}
         self.lowest_kept: dict[Partition, int] = {}
         self.durable: dict[Partition, dict[str, int]] = defaultdict(dict)
+        self.kept: dict[str, Slots] = {}
+        """What of the ring stores keep, as far as they have said so."""
         self.lost: dict[tuple[str, Partition], tuple[int, int]] = {}
         """Until when a store's last disk counts that was lost, and what it had."""
         self.heads: dict[tuple[str, Partition], int] = {}
@@ -273,7 +279,9 @@ class _Judge:
                 self.take_held(event)
             case Durable() | Reopened() | HeadTold() | Trimmed():
                 self.take_store(event)
-            case SkippedOver() | DiskLost() | Fault():
+            case SlotsKept():
+                self.take_kept(event)
+            case SkippedOver() | DiskLost() | Erased() | Fault():
                 self.take_loss(event)
 
     def take_acknowledged(self, event: Acknowledged) -> None:
@@ -309,7 +317,11 @@ class _Judge:
 
     def ends(self, partition: Partition, at_ms: int) -> Iterable[int]:
         """How far each store has a partition on disk, as far as can be known at a time."""
-        ends = self.durable[partition]
+        ends = {
+            node: end
+            for node, end in self.durable[partition].items()
+            if self.kept.get(node, ALL_SLOTS).keeps(*partition)
+        }
         if not self.lost:
             return ends.values()
         gone = {
@@ -448,13 +460,31 @@ class _Judge:
                 self.add(Name.GAP, f"{event.node} begins at {where} after {start}")
             self.starts[key] = event.start
 
-    def take_loss(self, event: SkippedOver | DiskLost | Fault) -> None:
+    def take_kept(self, event: SlotsKept) -> None:
+        """Slots have gone: what was on that disk another has that keeps them."""
+        before = self.kept.get(event.node, Slots(0))
+        self.kept[event.node] = after = Slots(event.kept)
+        gone = before.without(after)
+        for partition, ends in self.durable.items():
+            if not gone or after.keeps(*partition) or not before.keeps(*partition):
+                continue
+            end = ends.get(event.node, 0)
+            if max(self.ends(partition, event.at_ms), default=0) < end:
+                where = _place(partition, end - 1)
+                self.add(Name.GIVEN_UP, f"{event.node} keeps {where} no more, nor does another")
+
+    def take_loss(self, event: SkippedOver | DiskLost | Erased | Fault) -> None:
         if isinstance(event, SkippedOver):
             self.gaps[event.node, event.partition].append(range(event.start, event.end))
             ends = self.durable[event.partition]
             ends[event.node] = max(event.end, ends.get(event.node, 0))
         elif isinstance(event, DiskLost):
             self.forget(event.node, event.at_ms)
+        elif isinstance(event, Erased):
+            key = event.node, event.partition
+            self.durable[event.partition].pop(event.node, None)
+            for told in (self.heads, self.starts, self.gaps):
+                told.pop(key, None)
 
     def forget(self, node: str, at_ms: int) -> None:
         """A store begins again: what it had and has told of that binds it to nothing."""

@@ -13,6 +13,7 @@ import random
 import sys
 from collections import Counter
 from itertools import count
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from dafka.gateway.broker import KafkaPartition, Topic
@@ -23,6 +24,11 @@ from dafka.testing.gateway_nodes import ShownOffsets, SimGatewayNode, SimKafkaPr
 from dafka.testing.nodes import SimStore, kept
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults, SimMesh, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dafka.gateway.ledger import LedgerEntry
 
 ORDERS = Topic("orders", 2, UUID(int=7), {})
 FAULTY_MS = 30_000
@@ -87,11 +93,26 @@ class GatewayRun:
                 node.boot()
         for producer in self.producers:
             producer.stopped = True
-        until_ms = self.world.now_ms + HEALED_MS_MAX
-        while any(producer.waiting for producer in self.producers):
-            assert self.world.now_ms < until_ms, "records are not acknowledged"
-            self.world.run_until(self.world.now_ms + STEP_MS)
+        self._wait_until(self._all_acknowledged, "records are not acknowledged")
         self.world.run_until(self.world.now_ms + 5_000)
+        self._wait_until(self._all_owned, "not each partition is served by one gateway")
+
+    def _wait_until(self, is_so: Callable[[], bool], otherwise: str) -> None:
+        until_ms = self.world.now_ms + HEALED_MS_MAX
+        while not is_so():
+            assert self.world.now_ms < until_ms, otherwise
+            self.world.run_until(self.world.now_ms + STEP_MS)
+
+    def _all_acknowledged(self) -> bool:
+        return not any(producer.waiting for producer in self.producers)
+
+    def _all_owned(self) -> bool:
+        return all(len(self._served(partition)) == 1 for partition in self.partitions)
+
+    def _served(self, partition: KafkaPartition) -> list[tuple[LedgerEntry, ...]]:
+        """What each gateway has that serves a partition."""
+        served = [gateway.served(partition) for gateway in self.gateways]
+        return [entries for entries in served if entries is not None]
 
     def _happen(self) -> None:
         """Something goes wrong, or is over."""
@@ -119,13 +140,10 @@ class GatewayRun:
         return found
 
     def _problems_of(self, partition: KafkaPartition) -> list[str]:
-        served = [gateway.served(partition) for gateway in self.gateways]
-        owned = [entries for entries in served if entries is not None]
-        if len(owned) != 1:
-            return [f"{partition} is served by {len(owned)} gateways"]
+        (entries,) = self._served(partition)
         values = self._values()
         there: dict[int, bytes] = {}
-        for entry in owned[0]:
+        for entry in entries:
             for place in range(entry.records):
                 value = values.get((entry.address, entry.first + place))
                 if value is None:

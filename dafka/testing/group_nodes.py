@@ -70,9 +70,10 @@ class GroupStore(SimStore):
         batches: Sequence[Batch],
         trimmed: Iterable[Partition],
         skipped: Mapping[Partition, range],
+        erased: Iterable[Partition],
     ) -> None:
         """Note what is on disk, and look at the commits."""
-        super().written(batches, trimmed, skipped)
+        super().written(batches, trimmed, skipped, erased)
         if not any(batch.partition.topic == OFFSETS for batch in batches):
             return
         for record in commits_of(self.log, GROUP, 1_000):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from dafka.groups.commit import CommitKey
 from dafka.groups.commit_table import commit_of
 from dafka.groups.membership import blocking_of
-from dafka.node.store import StoreSettings
+from dafka.node.store_settings import StoreSettings
 from dafka.query.service import AnswerBounds
 from dafka.storage.memory import MemoryLog
 from dafka.testing.group_nodes import (

@@ -162,6 +162,24 @@ class SkippedOver:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotsKept:
+    """A store is started, or slots have come to it or gone: the bits of what it keeps since."""
+
+    at_ms: int
+    node: str
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """A store that has given a partition up knows nothing of it any more."""
+
+    at_ms: int
+    node: str
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
 class Settled:
     """The run is over: all was healed and had its time; these stores are read from here on.
 
@@ -209,6 +227,8 @@ Event = (
     | HeadTold
     | Trimmed
     | SkippedOver
+    | SlotsKept
+    | Erased
     | Settled
     | ReadBack
     | Fault
@@ -218,7 +238,19 @@ _KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
     for kind in (
         *(Sent, Acknowledged, SendRefused, Began, Positioned, Polled, Ended),
-        *(Durable, Reopened, DiskLost, HeadTold, Trimmed, SkippedOver, Settled, ReadBack, Fault),
+        *(
+            SlotsKept,
+            Erased,
+            Durable,
+            Reopened,
+            DiskLost,
+            HeadTold,
+            Trimmed,
+            SkippedOver,
+            Settled,
+            ReadBack,
+            Fault,
+        ),
     )
 }
 

@@ -13,14 +13,17 @@ from dafka.errors import StorageError
 from dafka.model import Partition, replace
 from dafka.node.consumer_role import ConsumerRole
 from dafka.node.producer_role import ProducerRole
-from dafka.node.store import STORE_SETTINGS, StoreRole, StoreSettings
+from dafka.node.store import StoreRole
+from dafka.node.store_settings import STORE_SETTINGS, StoreSettings
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Deliver, Disputed, HoleFound, Lost, Stored
 from dafka.protocol.events import Consumed, Received, ReceivedTogether, Submitted
+from dafka.protocol.keeping import NO_SLOTS
 from dafka.protocol.producer import ProducerMachine, ProducerSettings
 from dafka.query.service import answer
 from dafka.records.batch import BatchBuilder, Run, values_of
 from dafka.storage.holds import Holds
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.log import ChangeOrder, extent_of
 from dafka.storage.memory import MemoryLog
 from dafka.storage.retention import Retainer
@@ -31,6 +34,7 @@ from dafka.testing.history import (
     DiskLost,
     Durable,
     Ended,
+    Erased,
     HeadTold,
     Polled,
     Positioned,
@@ -38,6 +42,7 @@ from dafka.testing.history import (
     Reopened,
     Settled,
     SkippedOver,
+    SlotsKept,
     Trimmed,
 )
 from dafka.testing.queries import SimQueryServer
@@ -48,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from random import Random
 
-    from dafka.model import Batch
+    from dafka.model import Batch, Slots
     from dafka.protocol.events import Event
     from dafka.protocol.store import StoreMachine
     from dafka.storage.log import RecordLog
@@ -230,21 +235,33 @@ class SimStore(SimNode[None, Never]):
     ) -> None:
         super().__init__(world, name, {None: mesh})
         self.log = log
-        self.slots = settings.slots
-        """Which of the ring it keeps."""
         self.server = SimQueryServer(self)
-        self._settings = settings
+        self.settings = settings
+        """What it is told when it is started."""
         self._retainer = Retainer(retention)
         self.disk = SimDisk(self)
         self._view: RecordLog = SimLog(log, self.disk, self.written)
         self._holds = Holds(log)
+        self._kept = NO_SLOTS
         self.disputed: set[Partition] = set()
         """Partitions it has found two producers of."""
         self.forbidden: set[str] = set()
         """Topics of which it takes nothing from anybody, as where keys do not permit it."""
 
+    @property
+    def kept_slots(self) -> KeptSlots:
+        """What of the ring its disk is of."""
+        return KeptSlots(self.log, self.settings.slots, joins=self.settings.joins)
+
+    @property
+    def slots(self) -> Slots:
+        """Which of the ring it keeps."""
+        return self.kept_slots.keeping.kept
+
     def build(self) -> tuple[StoreRole, StoreMachine]:
         """A store that has just opened its log."""
+        self._kept = self.slots
+        self.world.history.record(SlotsKept(self.world.now_ms, self.name, self._kept.bits))
         for partition, end in self.log.ends().items():
             self.world.history.record(Reopened(self.world.now_ms, self.name, partition, end))
         self.log.changes = ChangeOrder(f"{self.name}.{self.incarnation}")
@@ -255,7 +272,7 @@ class SimStore(SimNode[None, Never]):
             self._view,
             self.server,
             self._retainer,
-            settings=self._settings,
+            settings=self.settings,
             clock=self.clock,
             holds=self._holds,
         )
@@ -267,7 +284,7 @@ class SimStore(SimNode[None, Never]):
 
     def hold(self, question: bytes) -> bytes:
         """Answer who says what clusters have of what is here."""
-        return answer(question, self._view, hold_words=self._holds, slots=self.slots)
+        return answer(question, self._view, hold_words=self._holds, kept_slots=self.kept_slots)
 
     def crash(self) -> None:
         """Die as by kill -9, at any moment of a write."""
@@ -320,9 +337,12 @@ class SimStore(SimNode[None, Never]):
         batches: Sequence[Batch],
         trimmed: Iterable[Partition],
         skipped: Mapping[Partition, range],
+        erased: Iterable[Partition],
     ) -> None:
-        """A transaction is on disk: what it has appended, dropped some of, and passed over."""
+        """A transaction is on disk: what it appended, dropped some of, passed over and erased."""
         now_ms, history = self.world.now_ms, self.world.history
+        for partition in erased:
+            history.record(Erased(now_ms, self.name, partition))
         for partition in trimmed:
             extent = extent_of(self.log, partition)
             assert extent is not None
@@ -330,6 +350,9 @@ class SimStore(SimNode[None, Never]):
             history.record(Trimmed(now_ms, self.name, partition, start))
         for partition, gap in skipped.items():
             history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))
+        if self._kept != self.slots:
+            self._kept = self.slots
+            history.record(SlotsKept(now_ms, self.name, self._kept.bits))
         for batch in batches:
             history.record(Durable(now_ms, self.name, batch.partition, batch.end))
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from dafka.model import Slots
+    from dafka.storage.kept_slots import KeptSlots
     from dafka.storage.log import RecordLog
     from dafka.testing.world import SimNode, World
     from dafka.transport.sockets import Pollable
@@ -80,8 +80,8 @@ class QueriedStore(Protocol):
         """What is on its disk."""
 
     @property
-    def slots(self) -> Slots:
-        """Which of the ring it keeps."""
+    def kept_slots(self) -> KeptSlots:
+        """What of the ring it keeps."""
 
 
 class SimQueryClient:
@@ -107,7 +107,7 @@ class SimQueryClient:
         """
         if not self._store.awake or self._lost():
             raise QueryError("no answer")
-        return answer(question, self._store.log, slots=self._store.slots)
+        return answer(question, self._store.log, kept_slots=self._store.kept_slots)
 
     def close(self) -> None:
         """Nothing is held outside this object."""

@@ -11,10 +11,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots
 from dafka.node.loop import NodeFailedError
-from dafka.node.store import StoreSettings
+from dafka.node.store_settings import StoreSettings
 from dafka.protocol.consumer import ConsumerSettings, Start
 from dafka.protocol.idle import IDLE_AFTER_MS
 from dafka.storage.forgetting import FORGET_AFTER_MS
@@ -28,6 +29,9 @@ from dafka.testing.seeds import run_seeds
 from dafka.testing.strangers import SimBareTwin, SimLiar
 from dafka.testing.timing import dropped_young, starved
 from dafka.testing.world import Faults, SimMesh, World
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TOPICS = ("flights", "flights-late")
 """One begins as the other does, and that is where it ends: nobody gets what he did not ask for."""
@@ -154,6 +158,7 @@ class ScenarioCluster:
         faults: What goes wrong until they are healed.
         traits: What is particular about it.
         directory: Where the second store has a real log, if it has one.
+        shares: What of the ring each store keeps, if not as the traits say.
     """
 
     def __init__(
@@ -162,8 +167,10 @@ class ScenarioCluster:
         faults: Faults,
         traits: Traits = Traits(),
         directory: Path | None = None,
+        shares: Sequence[Slots] = (),
     ) -> None:
         self.world = World(seed, faults)
+        shares = shares or (SHARES if traits.sharing else (ALL_SLOTS,) * 2)
         self.mesh = mesh = SimMesh(self.world)
         self.traits = traits
         self.producers = [
@@ -177,15 +184,7 @@ class ScenarioCluster:
         kept = Retention(topics=AGED, age_ms=traits.age_ms)
         forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
         self.stores = [
-            SimStore(
-                self.world,
-                f"S{number}",
-                mesh,
-                MemoryLog(f"S{number}"),
-                StoreSettings(forget_after_ms=forget_after_ms, slots=slots),
-                [kept],
-            )
-            for number, slots in enumerate(SHARES if traits.sharing else (ALL_SLOTS,) * 2)
+            self._store(number, slots, forget_after_ms, kept) for number, slots in enumerate(shares)
         ]
         if directory is not None:
             log = MemoryLog("S1")
@@ -225,6 +224,11 @@ class ScenarioCluster:
         self.set_clock()
         for node in [*self.nodes, *self.twins, *self._strangers()]:
             node.boot()
+
+    def _store(self, number: int, slots: Slots, forget_after_ms: int, kept: Retention) -> SimStore:
+        name = f"S{number}"
+        settings = StoreSettings(forget_after_ms=forget_after_ms, slots=slots)
+        return SimStore(self.world, name, self.mesh, MemoryLog(name), settings, [kept])
 
     def _strangers(self) -> list[SimLiar | SimBareTwin]:
         strangers: list[SimLiar | SimBareTwin] = []

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import NotStoredError, QueryError
 from dafka.groups.acceptor import Registers
 from dafka.groups.membership import blocking_of
+from dafka.model import ALL_SLOTS
 from dafka.process.clock import Clock
 from dafka.query.service import answer
 from dafka.records.batch import records_of
@@ -21,15 +22,16 @@ from dafka.spark.options import ClusterOptions, SinkOptions
 from dafka.spark.placing import RepeatedError
 from dafka.spark.publication import CommitPorts
 from dafka.spark.staging import Attempt, Stage, leave
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
 from dafka.testing.sim_thread import SimThread
 from dafka.testing.sink_logs import Row, row_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dafka.groups.runs import StagedRows
-    from dafka.model import Batch, Partition
+    from dafka.model import Batch, Partition, Slots
     from dafka.testing.sink_logs import Logs, Run
     from dafka.testing.world import World
     from dafka.transport.keys import Credentials
@@ -47,13 +49,21 @@ _LOOK_MS = 50
 
 
 class SinkStore:
-    """A store, as far as sinks are concerned."""
+    """A store, as far as sinks are concerned.
 
-    def __init__(self, world: World, name: str) -> None:
+    Args:
+        world: Where it lives.
+        name: Its name.
+        slots: Which it keeps.
+    """
+
+    def __init__(self, world: World, name: str, slots: Slots = ALL_SLOTS) -> None:
         self.name = name
+        self.slots = slots
         self.log = MemoryLog(name)
         self._world = world
         self._registers: Registers | None = None
+        self._kept_slots = KeptSlots(self.log, slots)
         self.boot()
 
     @property
@@ -73,7 +83,8 @@ class SinkStore:
         """What it says."""
         assert self._registers is not None
         now_ms = self._world.now_ms
-        return answer(question, self.log, registers=self._registers, now_ms=now_ms)
+        registers, kept_slots = self._registers, self._kept_slots
+        return answer(question, self.log, registers=registers, kept_slots=kept_slots, now_ms=now_ms)
 
     def end(self, partition: Partition) -> int:
         """The sequence that comes next."""
@@ -81,13 +92,13 @@ class SinkStore:
         return 0 if extent is None else extent.head + 1
 
     def take(self, batch: Batch) -> None:
-        """A batch has arrived: it is stored if it goes on with what is there.
+        """A batch has arrived: it is stored if it is kept here, and goes on with what is there.
 
         Raises:
             AssertionError: There is something else in its place.
         """
         end = self.end(batch.partition)
-        if not self.alive or batch.sequence > end:
+        if not self.alive or batch.sequence > end or not self.slots.keeps(*batch.partition):
             return
         if batch.sequence == end:
             self.log.append([batch])
@@ -98,7 +109,7 @@ class SinkStore:
     def repair(self, other: SinkStore) -> None:
         """Take what another one has more of."""
         for partition in other.log.extents():
-            end = other.end(partition)
+            end = other.end(partition) if self.slots.keeps(*partition) else 0
             while self.alive and other.alive and self.end(partition) < end:
                 for batch in other.log.read(partition, self.end(partition), 1_000, 1 << 20):
                     self.take(batch)
@@ -119,10 +130,8 @@ class Driver:
             seconds=lambda: self._world.now_ms / 1_000,
             sleep=lambda seconds: self.pause(int(seconds * 1_000)),
         )
-        mirror = SimMirror(site, self)
-        self.ports = CommitPorts(
-            lambda _options: mirror, self._connected, self.clock, iter, site.drawn
-        )
+        self._mirrors: dict[int, SimMirror] = {}
+        self.ports = CommitPorts(self._mirror, self._connected, self.clock, iter, site.drawn)
 
     def pause(self, milliseconds: int) -> None:
         """Let the world go on; here it may die."""
@@ -132,6 +141,11 @@ class Driver:
     def parted(self, store: SinkStore) -> bool:
         """Whether nothing gets to a store at present."""
         return not store.alive or self._world.parted(self.name, store.name)
+
+    def _mirror(self, options: SinkOptions) -> SimMirror:
+        """One for each number of stores that must have a batch."""
+        enough = options.min_acks
+        return self._mirrors.setdefault(enough, SimMirror(self._site, self, enough))
 
     def _connected(self, endpoint: str, _credentials: Credentials | None) -> SinkLine:
         return SinkLine(self._world, self, self._site.stores[endpoint])
@@ -173,8 +187,8 @@ class SinkLine:
 class SimMirror:
     """What a driver publishes through: what was sent arrives, also after its end."""
 
-    def __init__(self, site: SinkSite, driver: Driver) -> None:
-        self._site, self._driver = site, driver
+    def __init__(self, site: SinkSite, driver: Driver, min_acks: int) -> None:
+        self._site, self._driver, self._min_acks = site, driver, min_acks
         self._sent: dict[Partition, list[Batch]] = {}
 
     def publish(self, batch: Batch, _silence_s: float) -> None:
@@ -206,12 +220,11 @@ class SimMirror:
 
     def _lacking(self) -> list[Batch]:
         stores = self._site.stores.values()
-        needed = blocking_of(len(stores))
         return [
             batch
             for batches in self._sent.values()
             for batch in batches
-            if sum(store.end(batch.partition) >= batch.end for store in stores) < needed
+            if sum(store.end(batch.partition) >= batch.end for store in stores) < self._min_acks
         ]
 
     def _send(self, batch: Batch) -> None:
@@ -250,13 +263,18 @@ class SinkWork:
 
 
 class SinkSite:
-    """One cluster, what is to be written to it, and what became of that."""
+    """One cluster, what is to be written to it, and what became of that.
 
-    def __init__(self, world: World, stores: int) -> None:
+    Args:
+        world: Where it is.
+        slots: What each of its stores keeps.
+    """
+
+    def __init__(self, world: World, slots: Sequence[Slots]) -> None:
         self.world = world
         self.stores = {
-            f"tcp://127.0.0.1:{number}": SinkStore(world, f"S{number}")
-            for number in range(1, stores + 1)
+            f"tcp://127.0.0.1:{number}": SinkStore(world, f"S{number}", kept)
+            for number, kept in enumerate(slots, 1)
         }
         self.drivers: list[Driver] = []
         self.written: set[Run] = set()
@@ -270,7 +288,7 @@ class SinkSite:
         self.options = SinkOptions(
             cluster=cluster,
             partitions=PARTITIONS,
-            min_acks=blocking_of(stores),
+            min_acks=blocking_of(len(slots)),
             batch_bytes=1,
             silence_s=10.0,
         )
@@ -332,10 +350,15 @@ class SinkSite:
             yield found
 
     def logs(self) -> Logs:
-        """What the stores have; all have the same."""
-        found = [{topic: _rows(store, topic) for topic in TOPICS} for store in self.stores.values()]
-        assert all(logs == found[0] for logs in found), "stores differ"
-        return found[0]
+        """What the stores have; all that keep a slot have the same of it."""
+        logs: Logs = {topic: {} for topic in TOPICS}
+        for topic, parts in logs.items():
+            for store in self.stores.values():
+                parts |= _rows(store, topic)
+            for store in self.stores.values():
+                kept = {one: rows for one, rows in parts.items() if store.slots.keeps(topic, one)}
+                assert _rows(store, topic) == kept, "stores differ"
+        return logs
 
     def kill(self, driver: Driver) -> None:
         """Let a driver die."""

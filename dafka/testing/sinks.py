@@ -2,9 +2,9 @@
 
 Several queries and jobs write to the same topics (`dafka.testing.sink_site`). Drivers die at any
 step, come back with other rows while an earlier driver still lives, or never; batches arrive when
-their driver is long gone; stores die and come back, lines to them are cut. At the end, when nothing
-goes wrong any more, somebody writes to all topics, and the logs are held to ADR 44
-(`dafka.testing.sink_logs`).
+their driver is long gone; stores, which may share the slots, die and come back, lines to them are
+cut. At the end, when nothing goes wrong any more, somebody writes to all topics, and the logs are
+held to ADR 44 (`dafka.testing.sink_logs`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import random
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from dafka.model import ALL_SLOTS, SLOTS, Slots
 from dafka.node.loop import NodeFailedError
 from dafka.testing.seeds import run_seeds
 from dafka.testing.sink_logs import problems
@@ -27,6 +29,9 @@ QUERIES = ("query p", "query q")
 
 SKIPS = 0.1
 """How often a query goes on with its next run, whether the one before is done or not."""
+
+SHARED_EACH = 4
+"""Every fourth seed has stores that share the slots, if it has several."""
 
 RUNNING_MS_MAX = 3_600_000
 """Whoever is at it for longer than that gets nowhere."""
@@ -46,7 +51,8 @@ class Scenario:
             delay_ms_max=self._chance.choice((2, 20, 200)),
         )
         self._world = World(seed, faults)
-        self.site = SinkSite(self._world, self._chance.choice((1, 3, 3, 3)))
+        stores = self._chance.choice((1, 3, 3, 3))
+        self.site = SinkSite(self._world, _slots_of(stores, seed))
         self._next = dict.fromkeys(QUERIES, 0)
         self._jobs = 0
 
@@ -132,6 +138,16 @@ class Scenario:
             self.site.repair()
         world.run_until(world.now_ms + LATE_MS_MAX)
         self.site.repair()
+
+
+def _slots_of(stores: int, seed: int) -> list[Slots]:
+    """What each keeps: in some seeds three share the slots, each of which one or two keep."""
+    if stores == 1 or seed % SHARED_EACH:
+        return [ALL_SLOTS] * stores
+    ends = [SLOTS * number // stores for number in range(stores + 1)]
+    thirds = [Slots.of([range(*one)]) for one in pairwise(ends)]
+    once = seed % (2 * SHARED_EACH) == 0
+    return thirds if once else [ALL_SLOTS.without(one) for one in thirds]
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ wire_messages: st.SearchStrategy[messages.Message] = st.one_of(
     st.builds(messages.Head, topics, addresses, sequences, st.booleans()),
     st.builds(messages.DirectHead, addresses, topics, addresses, sequences, st.none() | addresses),
     st.builds(messages.DirectHead, addresses, topics, addresses, sequences, addresses, sequences),
-    st.builds(messages.GetHeads, st.just("") | topics, addresses),
+    st.builds(messages.GetHeads, st.just("") | topics, addresses, slots),
     st.builds(
         messages.ConsumerHello, addresses, addresses, st.lists(topics, max_size=5).map(tuple)
     ),

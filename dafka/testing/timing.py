@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition, Slots
 from dafka.testing.checker import Anomaly, Name
-from dafka.testing.history import Acknowledged, Began, Polled, Sent, Trimmed
+from dafka.testing.history import Acknowledged, Began, Polled, Sent, SlotsKept, Trimmed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ def dropped_young(
     """Return what stores dropped by age before it was that old, by the true time.
 
     Args:
-        history: The run; nothing in it is dropped for another reason.
+        history: The run; nothing in it is dropped for another reason, but what slots are given up.
         ages_ms: How long the records of topics are to be kept; those of others for ever.
         late: By how much the clocks of processes were behind that did not show the right time: by
             so much their records seem older.
@@ -36,8 +36,13 @@ def dropped_young(
             partition = Partition(sent.topic, event.address)
             places.setdefault(partition, []).append((event.sequence, sent))
     found = []
+    kept: dict[str, Slots] = {}
     for event in history:
+        if isinstance(event, SlotsKept):
+            kept[event.node] = Slots(event.kept)
         if not isinstance(event, Trimmed):
+            continue
+        if not kept.get(event.node, ALL_SLOTS).keeps(*event.partition):
             continue
         age_ms = ages_ms.get(event.partition.topic)
         for sequence, sent in places.get(event.partition, ()):

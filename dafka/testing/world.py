@@ -16,10 +16,11 @@ from functools import partial
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, Protocol, cast
 
+from dafka.model import Shape
 from dafka.node.loop import NodeFailedError
 from dafka.node.turn import E, S, Turn
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
-from dafka.protocol.foreign import Shape, Singles
+from dafka.protocol.foreign import Singles
 from dafka.testing.clocks import BOOTED_MS_MAX, SimClock
 from dafka.testing.history import Fault, History
 from dafka.transport.access import ANYBODY, Sender, taken

@@ -17,12 +17,15 @@ from dafka.testing.world import Faults
 from distributor.link.machine import LinkSettings
 from distributor.link.target import TargetSettings
 from distributor.testing.checkers import settled
-from distributor.testing.world import SimSettings, SimWorld
+from distributor.testing.links import SimSettings
+from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
 
 if TYPE_CHECKING:
-    from distributor.testing.world import SimCluster, SimLink, SimTreeNode
+    from distributor.testing.clusters import SimCluster
+    from distributor.testing.links import SimLink
+    from distributor.testing.world import SimTreeNode
 
 LEAVING = SimSettings(
     link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=None),

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from distributor.link.target import Pause, Retarget
 from distributor.testing.checkers import contents
-from distributor.testing.world import SimCluster, SimLink, SimWorld, placed
+from distributor.testing.clusters import SimCluster, placed
+from distributor.testing.links import SimLink
+from distributor.testing.world import SimWorld
 from topology.diff import Action
 from topology.model import ClusterName
 from topology.plan import plan as plan_of
@@ -150,6 +152,8 @@ class Changing:
                 return partial(self._is_drained, self._heads(ClusterName(step.cluster)))
             case Action.FILL:
                 return partial(self._is_drained, *map(self._heads, self.sim.clusters))
+            case Action.MOVE:
+                raise AssertionError("slots move in dafka.testing.slot_moves")
             case Action.SWITCH:
                 self._switch(new)
                 return lambda: True

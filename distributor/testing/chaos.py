@@ -261,8 +261,9 @@ class ChaosTree:
                 pass  # that is over
 
     def _fill(self, pid: int, store: StoreSpec) -> Callable[[], None]:
-        """Let a store's file grow no more."""
-        file = Path(store.data) / "data.mdb"
+        """Let the file that a store writes records to grow no more."""
+        data = Path(store.data)
+        file = max((data / "segments").glob("*.log"), default=data / "data.mdb")
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (file.stat().st_size, before[1]))
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition, Record
     from dafka.storage.log import RecordLog
-    from distributor.testing.world import SimCluster, SimWorld
+    from distributor.testing.clusters import SimCluster
+    from distributor.testing.world import SimWorld
     from topology.plan import Plan
 
 

@@ -360,7 +360,9 @@ class GrantRun(ControlRun):
 
     def _missing(self) -> str | None:
         governor = self.governor
-        assert governor is not None, "who is in charge has stopped"
+        assert isinstance(governor, SimGovernor), "who is in charge has stopped"
+        if governor.grants.wishes != self.stores.latest:
+            return "what an operator asked for is still to be kept"
         if len(self.stores.latest.flows) < len(self.flows):
             return "not all flows are wanted"
         for number, wished in self.stores.latest.flows.items():

@@ -82,12 +82,15 @@ WRITTEN_MS = 500
 
 
 @dataclass(slots=True)
-class _Latest:
-    """The latest writer of a flow: its epoch, since when it writes, and when it did last."""
+class _Spell:
+    """Since when one has written without a pause, and when it did last."""
 
-    epoch: int
     first_ms: int
     last_ms: int
+
+    def goes_on(self, now_ms: int) -> bool:
+        """Whether it is taken for one that still writes."""
+        return now_ms < self.last_ms + WRITTEN_MS
 
 
 class SimRecords:
@@ -98,19 +101,20 @@ class SimRecords:
         self.writers = Writers()
         """What the target's store has heard of them."""
         self._targets: dict[Flow, dict[Partition, int]] = {}
-        self._latest: dict[Writing, _Latest] = {}
+        self._spells: dict[Writing, dict[int, _Spell]] = {}
+        """Of each flow, by epoch, the last spell of writing."""
 
     def written(self, flow: Flow, epoch: int, since_ms: int, now_ms: int) -> None:
         """Something of a flow is written by who has been awake since a moment."""
-        latest = self._latest.setdefault(writing_of(flow, 0), _Latest(epoch, now_ms, now_ms))
-        lives = now_ms < latest.last_ms + WRITTEN_MS
-        if epoch > latest.epoch or (epoch == latest.epoch and not lives):
-            latest.epoch, latest.first_ms = epoch, now_ms
-        if epoch == latest.epoch:
-            latest.last_ms = now_ms
-        elif lives:
-            beside_ms = now_ms - max(since_ms, latest.first_ms)
-            assert beside_ms < SUPERSEDED_MS_MAX, f"I8: {epoch} writes beside {latest.epoch}"
+        spells = self._spells.setdefault(writing_of(flow, 0), {})
+        mine = spells.get(epoch)
+        if mine is None or not mine.goes_on(now_ms):
+            mine = spells[epoch] = _Spell(now_ms, now_ms)
+        mine.last_ms = now_ms
+        later = max(one for one, spell in spells.items() if spell.goes_on(now_ms))
+        if later > epoch:
+            beside_ms = now_ms - max(since_ms, mine.first_ms, spells[later].first_ms)
+            assert beside_ms < SUPERSEDED_MS_MAX, f"I8: {epoch} writes beside {later}"
 
     def target(self, flow: Flow) -> dict[Partition, int]:
         """How far a flow's target is."""
@@ -123,13 +127,16 @@ class ReplicaWitness:
     def __init__(self) -> None:
         self._best = 0, ""
         self._stream: SimStream | None = None
+        self._over: set[SimStream] = set()
         self._window: list[Command] = []
         self.complete = False
         self.wanted: dict[int, Flow] = {}
         self.granted: set[tuple[Flow, int]] = set()
 
     def hear(self, stream: SimStream, command: Command) -> None:
-        """A command arrives."""
+        """A command arrives; what was under way in a session that has ended is heard by nobody."""
+        if stream in self._over:
+            return
         if isinstance(command, Hello):
             epoch, controller = self._best
             if command.epoch > epoch or (command.epoch, command.controller) == (epoch, controller):
@@ -147,6 +154,7 @@ class ReplicaWitness:
 
     def over(self, stream: SimStream) -> None:
         """A session has ended: nothing more is heard in it."""
+        self._over.add(stream)
         if stream is self._stream:
             self._stream = None
 

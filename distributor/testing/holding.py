@@ -25,8 +25,10 @@ from distributor.control.hold_keeper import HoldKeeper
 from distributor.link.machine import LinkSettings
 from distributor.link.target import TargetSettings
 from distributor.testing.checkers import settled
+from distributor.testing.clusters import placed
+from distributor.testing.links import SimSettings
 from distributor.testing.losses import every_loss
-from distributor.testing.world import SimSettings, SimWorld, placed
+from distributor.testing.world import SimWorld
 from topology.model import RetentionSpec
 from topology.plan import plan as plan_of
 

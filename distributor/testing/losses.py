@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from dafka.testing.world import Faults, mute
 from distributor.testing.checkers import contents, settled
-from distributor.testing.world import REPAIRING, SimSettings, SimWorld
+from distributor.testing.links import REPAIRING, SimSettings
+from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import labellings, shapes, topology_of
 

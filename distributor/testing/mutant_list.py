@@ -439,9 +439,9 @@ MUTANTS = [
         "            0,\n            self.commit_ms,\n            self.origin,",
     ),
     Mutant(
-        "a store takes in, and acknowledges, what it does not keep",
-        "dafka/protocol/store.py",
-        "        return self._slots.keeps(message.topic, message.address)",
+        "a store takes in what it does not keep",
+        "dafka/protocol/keeping.py",
+        "        return self.kept.keeps(*partition) or self.joining.keeps(*partition)",
         "        return True",
     ),
     Mutant(

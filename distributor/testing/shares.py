@@ -17,8 +17,9 @@ from dafka.model import PartitionShare
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
 from distributor.testing.checkers import flags_tell_the_way, settled
+from distributor.testing.links import SimLink, SimSettings
 from distributor.testing.scenario import CODECS, random_faults
-from distributor.testing.world import SimLink, SimSettings, SimWorld
+from distributor.testing.world import SimWorld
 from topology.plan import plan as plan_of
 from topology.testing import random_topology
 

@@ -17,13 +17,15 @@ from dafka.testing.timing import dropped_young
 from distributor.link.events import StopReason
 from distributor.link.machine import LinkSettings
 from distributor.testing.checkers import contents
-from distributor.testing.world import SimSettings
+from distributor.testing.links import SimSettings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dafka.testing.nodes import SimStore
-    from distributor.testing.world import SimCluster, SimLink, SimWorld
+    from distributor.testing.clusters import SimCluster
+    from distributor.testing.links import SimLink
+    from distributor.testing.world import SimWorld
 
 BACK_MS_MAX = 2_000
 """How long a store stays away that has lost its disk."""
@@ -47,6 +49,8 @@ class Trouble:
     """What stores need not keep."""
     shares = True
     """Whether stores may share the slots; not where one is taken for its cluster."""
+    moves = True
+    """Whether slots may move meanwhile, where they may be shared; not where disks are lost."""
     steers = True
     """Whether links may be told to serve other targets meanwhile."""
     flags_tell = True
@@ -74,6 +78,7 @@ class NewDisks(Trouble):
     """Stores lose their disks, at any moment at which others have what was on them."""
 
     settings = SimSettings(link=LinkSettings(survey_interval_ms=1_000, repair_after_ms=6_000))
+    moves = False
     flags_tell = False
 
     def happen(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition
 from dafka.testing.checker import (
     KNOWN_MS,
     LOSS_MS_MAX,
@@ -31,6 +31,7 @@ from dafka.testing.history import (
     Sent,
     Settled,
     SkippedOver,
+    SlotsKept,
     Trimmed,
 )
 
@@ -117,6 +118,8 @@ BAD = [
     (Name.NOT_STORED, before(SETTLED, Sent(8, 3, "q", "orders", (b"9",)),
                              Began(8, "d", ("orders",), False, True),
                              Polled(8, "d", OTHER, 0, (b"9",)))),
+    (Name.GIVEN_UP, before(SETTLED, SlotsKept(8, "s1", 0), SlotsKept(8, "s2", ALL_SLOTS.bits),
+                           SlotsKept(9, "s2", 0))),
 ]  # fmt: skip
 
 ALSO = {

@@ -26,6 +26,12 @@ def test_whatever_happens_each_record_has_one_offset_where_its_client_was_told(s
     assert_all_pass(checked, "dafka.testing.gateways", seeds[: len(seeds) // 6])
 
 
+@pytest.mark.sim
+@pytest.mark.parametrize("seed", [1041, 1208])
+def test_a_takeover_that_is_under_way_at_the_end_is_waited_for(seed):
+    checked(seed)
+
+
 def test_the_same_seed_is_the_same_run():
     assert judged(3) == judged(3)
     assert judged(3) != judged(4)
@@ -58,7 +64,7 @@ def nothing_closed(listed):
 
 FAULTS = {
     "refused, and what is behind it taken": (
-        6,
+        0,
         lambda patch: patch.setattr(Refusals, "before", lambda *_: False),
     ),
     "out of order at once": (
@@ -74,7 +80,7 @@ FAULTS = {
         lambda patch: patch.setattr(Share, "append", answered_at_once(Share.append)),
     ),
     "a twin that came late": (
-        0,
+        3,
         lambda patch: patch.setattr(owner, "listed", nothing_closed(owner.listed)),
     ),
     "batches not said in the ledger": (

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition
 from dafka.spark.staging import _places
 from dafka.testing.sink_logs import problems
 from dafka.testing.sink_site import (
@@ -16,6 +16,7 @@ from dafka.testing.sink_site import (
 )
 from dafka.testing.world import Faults, World
 from tests.support.batches import make_batch
+from tests.support.shares import HIGH, LOW
 
 ORDERS = Partition("orders", "AB" * 16)
 
@@ -32,8 +33,9 @@ def written(site, topics=("a",), key="job", for_ms=60_000):
 
 
 def test_a_run_is_committed_by_a_driver_and_is_on_all_stores(world):
-    site = SinkSite(world, 3)
+    site = SinkSite(world, [ALL_SLOTS] * 3)
     driver = written(site, ("a", "c"))
+    site.repair()
     assert driver.done
     assert site.written == {("job", 0)}
     logs = site.logs()
@@ -42,8 +44,21 @@ def test_a_run_is_committed_by_a_driver_and_is_on_all_stores(world):
     assert len(logs["a"]) == PARTITIONS
 
 
+def test_where_stores_share_slots_each_takes_what_it_keeps(world):
+    site = SinkSite(world, [HIGH, LOW, ALL_SLOTS])
+    written(site)
+    site.repair()
+    assert site.written == {("job", 0)}
+    assert len(site.logs()["a"]) == PARTITIONS
+    high, low, _ = site.stores.values()
+    low.take(make_batch([b"1"]))
+    high.repair(low)
+    high.take(make_batch([b"1"]))
+    assert (low.end(ORDERS), high.end(ORDERS)) == (1, 0)
+
+
 def test_a_driver_that_is_killed_does_nothing_more_and_what_it_sent_may_arrive(world):
-    site = SinkSite(world, 3)
+    site = SinkSite(world, [ALL_SLOTS] * 3)
     kept = dict(_places)
     driver = written(site, for_ms=5)
     assert not driver.done
@@ -58,7 +73,7 @@ def test_a_driver_that_is_killed_does_nothing_more_and_what_it_sent_may_arrive(w
 
 
 def test_without_a_majority_it_is_said_why_a_query_is_not_written(world):
-    site = SinkSite(world, 3)
+    site = SinkSite(world, [ALL_SLOTS] * 3)
     for store in list(site.stores.values())[1:]:
         store.crash()
     site.start(SinkWork("query", 0, True, ("a",)))
@@ -93,7 +108,7 @@ def test_a_store_takes_from_another_one_what_it_lacks(world):
 
 
 def test_a_line_that_is_cut_brings_nothing(world):
-    site = SinkSite(world, 3)
+    site = SinkSite(world, [ALL_SLOTS] * 3)
     site.start(SinkWork("query", 0, True, ("a",)))
     for store in site.stores.values():
         world.cut("D0", store.name, both=True)

@@ -60,6 +60,9 @@ LEFT_OUT = {
     "what others have left is taken for published": lambda patch: patch.setattr(
         Publisher, "complete", lambda *_, **__: None
     ),
+    "all are taken to keep all": lambda patch: patch.setattr(
+        Publisher, "_enough", lambda publisher, _: publisher._options.min_acks
+    ),
     "nothing is published": lambda patch: patch.setattr(Publisher, "publish", lambda *_: None),
 }
 

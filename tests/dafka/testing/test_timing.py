@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition, Slots
 from dafka.testing.checker import Name
-from dafka.testing.history import Began, History, Polled, Trimmed
+from dafka.testing.history import Began, History, Polled, SlotsKept, Trimmed
 from dafka.testing.timing import STARVED_MS, dropped_young, starved
 
 SLOW, FAST = Partition("t", "SLOW"), Partition("t", "FAST")
@@ -28,6 +28,17 @@ def test_what_is_dropped_before_its_time_is_named():
     assert dropped_young(history, {"t": 5_000}, {"SLOW": 500}) == [], "its clock was behind"
     assert dropped_young(history, {"t": 4_500}, {}) == []
     assert len(dropped_young(history, {}, {})) == 2, "that is to be kept for ever"
+
+
+def test_what_lies_in_slots_that_were_given_up_may_be_young():
+    history = History()
+    written(history, SLOW, 0, 1_000)
+    history.record(SlotsKept(0, "S0", ALL_SLOTS.bits))
+    history.record(Trimmed(2_000, "S0", SLOW, 1))
+    assert len(dropped_young(history, {"t": 5_000}, {})) == 1
+    history.record(SlotsKept(3_000, "S0", Slots(0).bits))
+    history.record(Trimmed(3_001, "S0", SLOW, 1))
+    assert len(dropped_young(history, {"t": 5_000}, {})) == 1
 
 
 def read(history, partition, sequence, at_ms, value):

@@ -10,7 +10,8 @@ from distributor.link.machine import LinkSettings
 from distributor.link.target import TargetMachine, TargetSettings
 from distributor.testing import breaking
 from distributor.testing.breaking import KINDS, run
-from distributor.testing.world import SimSettings, SimWorld
+from distributor.testing.links import SimSettings
+from distributor.testing.world import SimWorld
 from topology.plan import plan
 from topology.testing import random_topology
 

@@ -38,6 +38,6 @@ def test_what_grows_can_be_run(seed, tmp_path):
 @pytest.mark.slow
 def test_a_tree_of_processes_heals_and_loses_nothing(tmp_path):
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    rounds, problems = run(3, 3, tmp_path, free_block(28_000 + 500 * worker))
+    rounds, problems = run(3, 3, tmp_path, free_block(29_000 + 500 * worker))
     assert problems == []
     assert len(rounds) == 3

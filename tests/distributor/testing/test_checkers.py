@@ -10,7 +10,8 @@ from dafka.records.envelope import FRESH, Envelope
 from dafka.storage.memory import MemoryLog
 from dafka.testing.world import Faults
 from distributor.testing.checkers import all_has_come, flags_tell_the_way, settled
-from distributor.testing.world import REPAIRING, SimSettings, SimWorld
+from distributor.testing.links import REPAIRING, SimSettings
+from distributor.testing.world import SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import topology_of, tree_of

@@ -38,6 +38,11 @@ def test_what_is_wanted_comes_to_be(seeds):
     assert_all_pass(run, "distributor.testing.control", seeds)
 
 
+@pytest.mark.parametrize("seed", [1052, 1516])
+def test_what_was_said_in_a_session_that_has_ended_is_heard_by_nobody(seed):
+    run(seed)
+
+
 def test_the_same_seed_gives_the_same_run():
     first, second = run(3), run(3)
     assert first.desired == second.desired

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from distributor.control.controller import ControllerState
 from distributor.control.replica import ReplicaStage
-from distributor.testing.control_replicas import ReplicaWitness, flow_of
+from distributor.testing.control_replicas import (
+    SUPERSEDED_MS_MAX,
+    ReplicaWitness,
+    SimRecords,
+    flow_of,
+)
 from tests.support.control_commands import COMPLETE, INSTANCE, A, B, copied, create, hello, pair
 
 
@@ -47,3 +54,39 @@ def test_a_witness_believes_whole_windows_of_who_is_in_charge():
     for command in (hello(epoch=3, controller="c2"), INSTANCE, COMPLETE):
         witness.hear(second, command)
     assert witness.wanted == {}
+
+
+def test_a_witness_hears_nothing_in_a_session_that_has_ended():
+    witness, ended = ReplicaWitness(), object()
+    witness.over(ended)
+    for command in (hello(epoch=3), INSTANCE, COMPLETE):
+        witness.hear(ended, command)
+    assert not witness.complete
+
+
+def write(records, epochs, from_ms, to_ms):
+    for now_ms in range(from_ms, to_ms, 100):
+        for epoch in epochs:
+            records.written(flow_of(1), epoch, 0, now_ms)
+
+
+def test_an_older_writer_beside_a_later_one_is_found():
+    records = SimRecords()
+    write(records, [5, 6], 0, SUPERSEDED_MS_MAX)
+    with pytest.raises(AssertionError, match="I8: 5 writes beside 6"):
+        write(records, [5, 6], SUPERSEDED_MS_MAX, SUPERSEDED_MS_MAX + 200)
+
+
+def test_who_is_told_an_older_epoch_later_has_as_long_to_stop():
+    records = SimRecords()
+    write(records, [5], 0, 1_000)
+    write(records, [6], 1_000, 9_000)
+    write(records, [5, 6], 9_000, 9_000 + SUPERSEDED_MS_MAX)
+    with pytest.raises(AssertionError, match="I8"):
+        write(records, [5, 6], 9_000 + SUPERSEDED_MS_MAX, 9_200 + SUPERSEDED_MS_MAX)
+
+
+def test_an_older_writer_may_go_on_when_the_later_one_has_ended():
+    records = SimRecords()
+    write(records, [6], 0, 1_000)
+    write(records, [5], 1_000, 9_000)

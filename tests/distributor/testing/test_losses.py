@@ -12,8 +12,9 @@ from distributor.link.machine import LinkMachine
 from distributor.link.target import Retarget, TargetSettings
 from distributor.testing import losses
 from distributor.testing.checkers import settled
+from distributor.testing.links import REPAIRING
 from distributor.testing.losses import every_loss, run
-from distributor.testing.world import REPAIRING, SimWorld
+from distributor.testing.world import SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import random_topology, topology_of, tree_of

@@ -171,14 +171,18 @@ def forget_to_wake_the_role(monkeypatch):
 def take_one_share_for_all(monkeypatch):
     original = SharingStore._parts
 
-    def first_of(self, ask, topic=None):
-        return original(self, ask, topic)[:1]
+    def first_of(self, ask, what, topic=None):
+        return original(self, ask, what, topic)[:1]
 
     monkeypatch.setattr(SharingStore, "_parts", first_of)
 
 
+def remember_for_ever_what_stores_keep(monkeypatch):
+    monkeypatch.setattr(SharingStore, "forget_kept", lambda self: None)
+
+
 MUTANTS = [
-    (copy_what_is_not_durable, 21),
+    (copy_what_is_not_durable, 59),
     (never_acknowledge_again, 6),
     (acknowledge_before_the_write, 2),
     (look_at_the_own_flag_only, 6),
@@ -186,9 +190,10 @@ MUTANTS = [
     (forget_where_a_record_came_from, 6),
     (begin_behind_the_next_record, 0),
     (acknowledge_before_the_transaction_returns, 2),
-    (ask_one_store_at_the_barrier, 15),
+    (ask_one_store_at_the_barrier, 30),
     (forget_to_wake_the_role, 0),
     (take_one_share_for_all, 10),
+    (remember_for_ever_what_stores_keep, 513),
 ]
 """Each with a seed that has shown it."""
 

@@ -13,8 +13,9 @@ from dafka.records.compression import Codec
 from dafka.testing.world import Faults
 from distributor.testing import shares
 from distributor.testing.checkers import settled
+from distributor.testing.links import SimSettings
 from distributor.testing.shares import SharesOutcome, run
-from distributor.testing.world import SimSettings, SimWorld
+from distributor.testing.world import SimWorld
 from topology.plan import plan
 from topology.testing import random_topology
 

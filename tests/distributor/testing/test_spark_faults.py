@@ -69,7 +69,7 @@ def test_sinks_and_a_link_are_exact_after_faults(tmp_path):
     except MisuseError as error:
         pytest.skip(str(error))
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    rounds, proofs, problems = run(3, 2, tmp_path, free_block(24_000 + 300 * worker))
+    rounds, proofs, problems = run(3, 2, tmp_path, free_block(25_000 + 100 * worker))
     assert problems == []
     assert len(rounds) == 2
     assert len(proofs) == 6

@@ -16,9 +16,9 @@ from dafka.testing.nodes import READ_ALL
 from dafka.testing.strangers import SimBareProducer
 from dafka.testing.world import Faults
 from distributor.link.events import PassOver, Resumed, Side, Stop, Stopped, StopReason
-from distributor.link.target import Retarget
 from distributor.testing.checkers import contents, settled
-from distributor.testing.world import REPAIRING, SimWorld
+from distributor.testing.links import REPAIRING
+from distributor.testing.world import SimWorld
 from topology.copyflags import EVERY_FLAG
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
@@ -51,20 +51,6 @@ def test_a_mixed_world_has_a_link_twice_and_a_producer_without_envelopes():
     assert held == {tuple(bare.values["flights"])}
 
 
-def test_a_link_that_drains_looks_no_more_while_its_machine_is_suspended():
-    world = SimWorld(PLAN, seed=1, faults=Faults())
-    world.world.run_until(2_000)
-    world.send_somewhere("flights", 2)
-    (link,) = [one for one in world.links if one.link.source == "c1" and one.link.level == 3]
-    link.tell(Retarget("c4"))
-    link.suspend(5_000)
-    world.world.run_until(6_000)
-    assert link.target.name == "c3"
-    world.world.run_until(20_000)
-    assert link.target.name == "c4"
-    assert settled(world)
-
-
 def test_what_has_crashed_comes_back():
     world = SimWorld(PLAN, seed=1, faults=Faults())
     world.crash_something(back_within_ms=100)
@@ -93,16 +79,6 @@ def test_healing_ends_loss_and_repetition():
     world.world.run_until(60_000)
     assert settled(world)
     assert {cluster.store.log.heads().popitem()[1] for cluster in world.clusters.values()} == {1}
-
-
-def test_links_count_what_they_forward_and_skip():
-    world = SimWorld(PLAN, seed=1, faults=Faults())
-    world.world.run_until(2_000)
-    world.clusters["c1"].producers[0].send("flights", 5)
-    world.world.run_until(10_000)
-    assert sum(link.forwarded for link in world.links) == 15
-    names = {link.name: link.forwarded for link in world.links if link.forwarded}
-    assert names == {"link-c1-3-1": 5, "link-c1-1-1": 5, "link-c3-1-1": 5}
 
 
 def test_a_cluster_that_has_another_record_is_told_by_name():
