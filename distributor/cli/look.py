@@ -88,7 +88,12 @@ CLUSTERS: Columns[ClusterStatus] = (
     column("cluster"),
     number("partitions"),
     number("records"),
-    column("state", lambda cluster: as_good(cluster.error or "ok", not cluster.error)),
+    column(
+        "state",
+        lambda cluster: as_good(
+            cluster.error or "; ".join(cluster.moving) or "ok", not cluster.error
+        ),
+    ),
 )
 
 

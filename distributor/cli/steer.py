@@ -32,17 +32,18 @@ from distributor.control.protocol import LinkRow, PassedOver
 from distributor.errors import CommandError, PlanError
 from distributor.local.processes import control_endpoints
 from distributor.operations.apply import Applying
+from distributor.operations.host_moves import HostMoves
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
 from topology import Plan, load, plan
 from topology.cli import refusal_text
+from topology.deployment import CONFIG, FILE_NAME
 from topology.output import Columns, column, fields_of, number, open_console, print_json, table
 from topology.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from topology.diff import Step
     from topology.model import ClusterSpec
 
 RETARGET_S_MAX = 90.0
@@ -326,6 +327,12 @@ LINKS: Columns[LinkRow] = (
 STEP_LOOK_S = 0.5
 """How often a step is looked at."""
 
+TOLD_S = 10.0
+"""So often a step says what it waits for, where no terminal shows it all the time."""
+
+RUNNING = Path(CONFIG, FILE_NAME)
+"""Where `topology deploy` has it brought."""
+
 Wanted = Annotated[Path, typer.Argument(help="The new topology, a YAML file.")]
 
 
@@ -334,6 +341,13 @@ def apply(
     logs: Annotated[
         Path, typer.Option("--logs", help="The logs' directory of the `up` that runs.")
     ] = DEFAULT_LOGS,
+    host: Annotated[
+        str | None,
+        typer.Option(help="Move slots of the stores of this host, which no `up` runs."),
+    ] = None,
+    running: Annotated[
+        Path, typer.Option(help="With --host: the file that the processes of the host run with.")
+    ] = RUNNING,
     patience_s: Annotated[
         float, typer.Option(min=1.0, help="How many seconds one step may take.")
     ] = 600.0,
@@ -346,9 +360,18 @@ def apply(
     unless the new file is in place already, and goes on when it is given again. Exit code 1 if the
     change is refused or a step does not come to its end.
 
+    With --host it moves slots between stores of several hosts, of which each starts and stops its
+    processes by itself. Give it on each, as the user of its stores, before its new stores start and
+    the file is brought there: it prepares their directories, says what to start and stop, here and
+    on other hosts, waits for that, and moves the slots. It changes no file.
+
     Example: distributor apply five.yaml
     """
-    applying = Applying(logs, file, retarget_controlled, pause_controlled)
+    applying: Applying | HostMoves
+    if host is None:
+        applying = Applying(logs, file, retarget_controlled, pause_controlled)
+    else:
+        applying = HostMoves(host, running, file)
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]
@@ -371,13 +394,15 @@ def apply(
         say("applied" if taken else "nothing has to be done")
 
 
-def _take_all(applying: Applying, patience_s: float, taken: list[dict[str, Any]]) -> str:
+def _take_all(
+    applying: Applying | HostMoves, patience_s: float, taken: list[dict[str, Any]]
+) -> str:
     """Take step after step, and note those that are; returns what one waited for too long."""
     console = open_console(stderr=True)
     for place, step in enumerate(applying.steps, 1):
         began_s = time.monotonic()
         title = f"{place} of {len(applying.steps)}  {step.text}"
-        waits_for = _take(applying, step, title, console, began_s + patience_s)
+        waits_for = _take(partial(applying.look, step), title, console, patience_s)
         if waits_for:
             return waits_for
         took_s = round(time.monotonic() - began_s, 1)
@@ -386,19 +411,29 @@ def _take_all(applying: Applying, patience_s: float, taken: list[dict[str, Any]]
     return ""
 
 
-def _give_up(applying: Applying) -> None:
+def _give_up(applying: Applying | HostMoves) -> None:
     """Say what becomes of what was paused; a controller that does not answer takes a while."""
     with open_console(stderr=True).status("letting links go on"):
         for line in applying.give_up():
             say(line, file=sys.stderr)
 
 
-def _take(applying: Applying, step: Step, title: str, console: Console, deadline_s: float) -> str:
-    """Look at a step until it is done; returns what it waited for when time was up."""
+def _take(look: Callable[[], str], title: str, console: Console, patience_s: float) -> str:
+    """Look at a step until it is done; returns what it waited for when time was up.
+
+    Who waits says so, for how long, and how long he will.
+    """
+    began_s = time.monotonic()
+    told_s = began_s - TOLD_S  # the first time at once
     with console.status(title) as status:
         while True:
-            waits_for = applying.look(step)
-            if not waits_for or time.monotonic() >= deadline_s:
+            waits_for, now_s = look(), time.monotonic()
+            if not waits_for or now_s >= began_s + patience_s:
                 return waits_for
-            status.update(f"{title}: waits for {waits_for}")
+            waited = f"{now_s - began_s:.0f} s of {patience_s:g}"
+            told = f"{title}: waits for {waits_for} ({waited})"
+            status.update(told)
+            if not console.is_terminal and now_s >= told_s + TOLD_S:
+                console.print(told, markup=False, highlight=False, soft_wrap=True)
+                told_s = now_s
             time.sleep(STEP_LOOK_S)

@@ -20,7 +20,7 @@ from dafka.node.group_client import StoreLines
 from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
 from dafka.protocol.events import Woke
-from dafka.transport.sockets import Poller
+from dafka.transport.poller import Poller
 from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
@@ -156,14 +156,14 @@ class Seat:
             self._lines.close()
 
     def _run(self) -> None:
-        poller = Poller()
-        for socket, receive in self._lines.pollable().items():
-            poller.add(socket, partial(self._take, receive))
-        while not self._stopping.is_set():
-            self._handle(Woke())
-            due_ms = self._office.wakeup_ms()
-            wait_ms = LOOK_MS if due_ms is None else due_ms - now_ms()
-            poller.turn(max(0, min(wait_ms, LOOK_MS)))
+        with Poller() as poller:
+            for socket, receive in self._lines.pollable().items():
+                poller.add(socket, partial(self._take, receive))
+            while not self._stopping.is_set():
+                self._handle(Woke())
+                due_ms = self._office.wakeup_ms()
+                wait_ms = LOOK_MS if due_ms is None else due_ms - now_ms()
+                poller.turn(max(0, min(wait_ms, LOOK_MS)))
 
     def _take(
         self, receive: Callable[[], Iterable[tuple[None, Answered | OffsetsAnswered]]]

@@ -30,6 +30,7 @@ class PidFile:
         digest: Of the file's contents that it runs.
         problem: Why it did not take the contents it was last told to; empty if it did.
         began: When the process was started, as the system counts it; empty where it does not say.
+        directory: Where it runs, which paths in the file are relative to.
     """
 
     pid: int
@@ -37,12 +38,13 @@ class PidFile:
     digest: str
     problem: str = ""
     began: str = ""
+    directory: str = ""
 
     @classmethod
     def of(cls, file: Path, problem: str = "") -> Self:
         """This process, running what the file says now."""
         pid, digest = os.getpid(), digest_of(file.read_bytes())
-        return cls(pid, str(file.resolve()), digest, problem, _began(pid))
+        return cls(pid, str(file.resolve()), digest, problem, _began(pid), str(Path.cwd()))
 
     def note(self, logs: Path) -> None:
         """Write it down, whole or not at all."""

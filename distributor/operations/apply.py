@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import closing
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import DafkaError, QueryError, StorageError
-from dafka.plural import counted
+from dafka.errors import DafkaError, QueryError
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
-from dafka.storage.lmdb_log import LmdbLog
 from distributor.control.client import ControlClient
 from distributor.control.demands import LevelPause
 from distributor.errors import CommandError, DistributorError, PlanError
@@ -27,9 +24,11 @@ from distributor.link.node import carried_by
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
+from distributor.operations.arrival import lacks, left_on_disks
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
-from distributor.survey import furthest, lacking, record_at, survey
-from topology.diff import Action, Change, Step, diff
+from distributor.operations.slots import beyond, let_join, move_slots
+from distributor.survey import furthest, record_at, survey
+from topology.diff import Action, Change, Step, diff, move
 from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from dafka.process.clock import Clock
     from distributor.control.protocol import LinkRow
     from distributor.survey import Holding
-    from topology.model import ClusterSpec, Topology
+    from topology.model import ClusterSpec, StoreSpec, Topology
     from topology.plan import Link
 
 QUIET_S = 3.0
@@ -76,6 +75,7 @@ class Applying:
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
+        self._directory = Path(self._running.directory)
         self._octets = file.read_bytes()
         if file.resolve() == self._place:
             raise PlanError(f"{file} is what runs: write what is to run into another file")
@@ -94,6 +94,9 @@ class Applying:
         self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
         self._plans = {False: plan(old), True: plan(new)}
         _refuse_deaf(self._plans[False], self.change.before)
+        if switched and not self._before.exists():
+            # Stores that were started with this file by hand have begun, and nobody moves slots.
+            self.steps = tuple(move(one) for one in new.clusters if one.shared_out)
         self._switched = switched
         self._paused: set[str] = set()
         self._turned: set[Step] = set()
@@ -125,6 +128,8 @@ class Applying:
                 if not waits_for:
                     self._pauses.clear()  # in the new file these levels are others
                 return waits_for
+            case Action.MOVE:
+                return self._taken_out(step) or move_slots(self._topology.cluster(step.cluster))
             case Action.DRAIN:
                 return self._drain(step)
             case Action.FILL:
@@ -163,6 +168,10 @@ class Applying:
     @property
     def _drains(self) -> list[Step]:
         return [step for step in self.change.steps if step.action is Action.DRAIN]
+
+    @property
+    def _moves(self) -> list[Step]:
+        return [step for step in self.change.steps if step.action is Action.MOVE]
 
     @property
     def _plan(self) -> Plan:
@@ -283,6 +292,9 @@ class Applying:
             waiting = [waits for step in self._drains if (waits := self._drain(step))]
             if waiting:
                 return waiting[0]
+            for step in self._moves:
+                if waits_for := self._move_later(step):
+                    return waits_for
             write_whole(self._before, self._place.read_bytes())
             write_whole(self._place, self._octets)
         self._switched = True
@@ -300,22 +312,33 @@ class Applying:
 
     def _left_behind(self, step: Step, holdings: list[Holding]) -> str:
         """What a cluster that is stopped acknowledged at the last moment, if it is nowhere else."""
-        for store in self._plans[False].topology.cluster(step.cluster).stores:
-            data = Path(store.data)
-            if step.topics or not (data / "data.mdb").exists():
-                continue
-            try:
-                with closing(LmdbLog(data)) as log:
-                    due = {one: head for one, head in log.heads().items() if _is_about(step, one)}
-            except StorageError:
-                return f"the store of {step.cluster} to end"
-            lacks = self._lacking(due, holdings)
-            if lacks:
-                return (
-                    f"{lacks}: {step.cluster} took them as it was stopped, and has them in {data}; "
-                    f"apply {self._before} to bring it back"
-                )
+        stores = self._plans[False].topology.cluster(step.cluster).stores
+        return "" if step.topics else self._on_disks(step, stores, holdings)
+
+    def _move_later(self, step: Step) -> str:
+        """Prepare a cluster for slots to move when the new file runs."""
+        old, new = (self._plans[one].topology.cluster(step.cluster) for one in (False, True))
+        # Of a change that was not brought to its end a store may keep more than its file says.
+        if beyond(old, new) and (waits_for := move_slots(old)):
+            return waits_for
+        let_join(beyond(new, old), self._directory)
         return ""
+
+    def _taken_out(self, step: Step) -> str:
+        """The same of stores that are stopped of a cluster that goes on."""
+        old, new = (self._plans[one].topology.cluster(step.cluster) for one in (False, True))
+        gone = beyond(old, new)
+        return self._on_disks(step, gone, [self._holding(step.cluster)]) if gone else ""
+
+    def _on_disks(self, step: Step, stores: Iterable[StoreSpec], holdings: list[Holding]) -> str:
+        return left_on_disks(
+            (self._directory / store.data for store in stores),
+            step.cluster,
+            lambda due: self._lacking(
+                {one: head for one, head in due.items() if _is_about(step, one)}, holdings
+            ),
+            f"apply {self._before} to bring it back",
+        )
 
     def _silence(self, step: Step) -> str:
         holding = self._holding(step.cluster)
@@ -359,19 +382,7 @@ class Applying:
         return self._lacking(self._due[step], filled)
 
     def _lacking(self, due: dict[Partition, int], holdings: list[Holding]) -> str:
-        """Which cluster lacks something of what is due there."""
-        for holding in holdings:
-            if holding.store is None:
-                return f"{holding.cluster} to answer"
-            lacks = [
-                partition
-                for partition in lacking(due, holding.heads)
-                if self._topology.wants(partition.topic, holding.cluster)
-            ]
-            if lacks:
-                places = counted(len(lacks), "partition")
-                return f"{holding.cluster}, which lacks records of {places}"
-        return ""
+        return lacks(self._topology, due, holdings)
 
     def _holding(self, cluster: str) -> Holding:
         (found,) = [one for one in survey(self._topology) if one.cluster == cluster]

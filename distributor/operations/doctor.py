@@ -283,6 +283,7 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                     f"dafka holes --store {endpoint} --skip {shlex.quote(topics[0])}",
                 )
         yield from _of_new_disks(cluster, answers.given, answers.failures)
+        yield from _of_slots(cluster, answers.given)
         lacking = _kept_by_none(cluster.stores, lambda one: one.query in answers.given)  # noqa: B023
         of = "" if lacking == ALL_SLOTS else f" of slots {lacking}"
         for error in answers.failures.values():
@@ -291,6 +292,18 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                 what += f": producers there keep their records{of} until it is back, then wait"
             yield Diagnosis(
                 cluster.name, what, "start the store, or mend the network on the way to it"
+            )
+
+
+def _of_slots(cluster: ClusterSpec, given: Mapping[str, HealthResponse]) -> Iterator[Diagnosis]:
+    """By themselves stores move nothing: somebody has to look at all of them."""
+    for endpoint, health in given.items():
+        if health.moving.waits:
+            yield Diagnosis(
+                f"{cluster.name} {endpoint}",
+                f"{health.moving}: it does not keep what it was started with yet",
+                "wait for `distributor apply`; if none is under way, give it a copy of the file "
+                "that runs: it goes on until each store keeps its slots",
             )
 
 

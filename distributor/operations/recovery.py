@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dafka.cluster import Cluster
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import ClusterClient
-from distributor.survey import record_at
+from distributor.survey import at_once, record_at
 from topology import plan
 from topology.model import HEARTBEATS
 
@@ -73,18 +73,22 @@ def recovery_points(topology: Topology, clock: Callable[[], int]) -> list[Recove
 
     Args:
         topology: Whose; a cluster without links sends no heartbeats.
-        clock: Wall time in milliseconds.
+        clock: Wall time in milliseconds, read in any thread.
     """
     if topology.heartbeat_ms is None:
         return []
     sources = {link.source for link in plan(topology).links}
     origins = [cluster.name for cluster in topology.clusters if cluster.name in sources]
-    points = []
-    for cluster in topology.clusters:
+
+    def ask(cluster: ClusterSpec) -> tuple[list[Record], int]:
         newest = list(_newest(cluster))
         # Read when it has answered, which may have taken seconds: what has come meanwhile is none
         # too young, and ages are none too small. Another machine's clock may still be ahead.
-        now_wall_ms = clock()
+        return newest, clock()
+
+    points = []
+    answers = at_once(ask, topology.clusters)
+    for cluster, (newest, now_wall_ms) in zip(topology.clusters, answers, strict=True):
         recovery = Recovery(origins)
         for record in newest:
             recovery.heard(record, now_wall_ms)

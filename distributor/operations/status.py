@@ -6,6 +6,7 @@ has and the target lacks, of those partitions whose flags make this link respons
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from distributor.local.processes import control_endpoints
 from distributor.operations.recovery import RecoveryPoint, recovery_points
 from distributor.operations.replicas import ask_replicas
 from distributor.operations.shares import UNWRITTEN, whole
+from distributor.operations.slots import moving_slots
 from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from distributor.control.protocol import LinkRow, StoppedRow
+    from topology.model import ClusterSpec
     from topology.plan import Link, Plan
 
 
@@ -204,12 +207,21 @@ ILL = (NO_ANSWER, SILENT, STUCK, UNWRITTEN, SUPERSEDED_STATE)
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """One cluster: whether it answers, and what it holds; None if that is not known."""
+    """One cluster: whether it answers, and what it holds; None if that is not known.
+
+    Attributes:
+        cluster: Its name.
+        partitions: How many it has.
+        records: How many were ever published there.
+        error: Why there is no answer.
+        moving: Stores that do not keep the slots yet that they are to, as sentences.
+    """
 
     cluster: str
     partitions: int | None
     records: int | None
     error: str
+    moving: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +270,23 @@ class Status:
 def status_of(plan: Plan, clock: Callable[[], int] = wall_ms) -> Status:
     """Ask every cluster and compare the ends of every link.
 
+    All are asked at once: who is away costs one timeout.
+
     Args:
         plan: Of the topology.
         clock: Wall time in milliseconds, read whenever one has answered.
     """
-    holdings = {holding.cluster: holding for holding in survey(plan.topology)}
-    told = ask_links(plan)
+    with ThreadPoolExecutor(2, "dafka-ask") as pool:
+        telling = pool.submit(ask_links, plan)
+        recovering = pool.submit(recovery_points, plan.topology, clock)
+        holdings = {holding.cluster: holding for holding in survey(plan.topology)}
+    told = telling.result()
     rows = told.rows
     return Status(
-        clusters=[_cluster_status(holding) for holding in holdings.values()],
+        clusters=[
+            _cluster_status(plan.topology.cluster(holding.cluster), holding)
+            for holding in holdings.values()
+        ],
         links=[
             _with_row(
                 _link_status(
@@ -277,7 +297,7 @@ def status_of(plan: Plan, clock: Callable[[], int] = wall_ms) -> Status:
             )
             for link in plan.links
         ],
-        recovery=recovery_points(plan.topology, clock),
+        recovery=recovering.result(),
         idle=told.idle,
     )
 
@@ -292,10 +312,11 @@ def _unsaid(plan: Plan, link: Link, told: Told) -> str:
     return NO_ANSWER if asked else ""
 
 
-def _cluster_status(holding: Holding) -> ClusterStatus:
+def _cluster_status(cluster: ClusterSpec, holding: Holding) -> ClusterStatus:
     if holding.store is None:
         return ClusterStatus(holding.cluster, None, None, holding.error)
-    return ClusterStatus(holding.cluster, len(holding.heads), holding.records, holding.error)
+    held = len(holding.heads), holding.records
+    return ClusterStatus(holding.cluster, *held, holding.error, tuple(moving_slots(cluster)))
 
 
 def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:

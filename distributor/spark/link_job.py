@@ -232,6 +232,7 @@ class LinkJob:
             .options(**endpoints(target, self._directory))
             .option("checkpointLocation", f"file://{self._checkpoint}")
             .option("logStarts", offsets_text(log_starts))
+            .option("compression", self._topology.links.compression_at(level))
         )
         if self._available_now:
             writer = writer.trigger(availableNow=True)

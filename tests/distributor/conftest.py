@@ -16,7 +16,7 @@ from dafka.model import Slots
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.schemas.entries import Schema
-from dafka.storage.kept_slots import keep_slots
+from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.testing.registries import RegistryWorld
 from tests.support import batches
@@ -51,7 +51,7 @@ class Pair:
         reopened,
         topics: str = "",
         host: str = "127.0.0.1",
-        shares: Sequence[str] = (),
+        shares: Sequence[Slots] = (),
     ):
         self._reopened = reopened
         first = free_ports(6 + len(shares))
@@ -104,7 +104,7 @@ class Pair:
         for spec in self.topology.clusters[number - 1].stores:
             slots = Slots.of(spec.slots)
             with closing(LmdbLog(spec.data, durability=Durability.OS)) as log:
-                keep_slots(log, slots)
+                KeptSlots(log, slots)
                 yield slots, log
 
     @contextmanager

@@ -52,7 +52,7 @@ def test_a_record_of_a_store_is_read_by_its_sequence(pair, make_batch):
         assert record_at(client, OTHER, 0) is None
 
 
-@also_shared
+@also_shared("pair")
 def test_every_cluster_says_what_it_holds(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
     other = Partition("other", "CD" * 16)
@@ -93,7 +93,7 @@ def test_where_each_partition_begins_is_told(pair, make_batch):
     assert second.starts == {}
 
 
-@also_shared
+@also_shared("pair")
 def test_a_cluster_that_has_forgotten_a_partition_still_says_where_it_ended(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
     pair.fill(2, make_batch([b"1", b"2"]), make_batch([b"3"], 2))
@@ -138,7 +138,7 @@ def test_what_is_published_where_nothing_is_sent_from_is_nobody_elses(pair, make
 ORDERS = Partition("orders", "AB" * 16)
 
 
-@also_shared
+@also_shared("pair")
 def test_every_cluster_tells_its_copy(pair, make_batch):
     pair.fill(1, make_batch([b"a", b"b"]))
     pair.fill(2, make_batch([b"a", b"b"], envelope=Envelope(origin=1, copy_flags=1, epoch=0)))

@@ -16,47 +16,11 @@ from topology import load
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-SHARED = """
-version: 1
-name: shared
-metrics: {{host: 127.0.0.1, first_port: {metrics}}}
-control: {{directory: control}}
-links: {{failover_after_ms: 5000, repair_after_ms: 5000}}
-clusters:
-  - name: c1
-    id: 1
-    copies: 2
-    towers: ["tcp://127.0.0.1:{port}"]
-    stores:
-{stores}
-  - name: c2
-    id: 2
-    towers: ["tcp://127.0.0.1:{tower}"]
-    stores: [{{query: "tcp://127.0.0.1:{query}", data: "{data}/c2"}}]
-tree: {{level: 1, children: [c1, c2]}}
-"""
-
-STORE = '      - {{query: "tcp://127.0.0.1:{query}", data: "{data}/c1-{number}", slots: "{slots}"}}'
-
 
 @pytest.fixture
-def topology_file(tmp_path, first_port):
+def topology_file(declared_shares):
     shares = ("0-2047", "0-2047", "2048-4095", "2048-4095")
-    stores = "\n".join(
-        STORE.format(query=first_port + 2 + number, data=tmp_path, number=number, slots=slots)
-        for number, slots in enumerate(shares)
-    )
-    file = tmp_path / "topology.yaml"
-    text = SHARED.format(
-        metrics=first_port + 60,
-        port=first_port,
-        stores=stores,
-        tower=first_port + 10,
-        query=first_port + 12,
-        data=tmp_path,
-    )
-    file.write_text(text)
-    return file
+    return declared_shares("topology", *shares, copies=2)
 
 
 def test_kill_9_of_stores_that_share_slots_loses_nothing_and_both_clusters_are_equal(

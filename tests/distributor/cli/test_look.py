@@ -70,6 +70,12 @@ def test_clusters_and_links_with_their_lag(text):
     assert shown.count(EVIL) == 2
 
 
+def test_stores_whose_slots_move_are_shown_beside_their_cluster(text):
+    moving = ("tcp://a:1 joins slots 0-2047", "tcp://b:1 gives up slots 0-2047")
+    shown = text(status_view(Status([ClusterStatus("c1", 3, 5, "", moving)], [])), 200)
+    assert "; ".join(moving) in shown
+
+
 def test_what_is_not_known_is_not_shown_as_a_number(text):
     status = Status(
         [ClusterStatus("c1", None, None, "away")],

@@ -323,6 +323,21 @@ def test_every_step_is_waited_for_and_told(apply, monkeypatch):
 
 
 @pytest.mark.net
+def test_who_waits_says_for_what_and_for_how_long(apply, monkeypatch):
+    answers(monkeypatch, "c2 to answer", "")
+    told = apply("name: pair", "name: other").stderr
+    assert re.search(r"run the new file: waits for c2 to answer \(\d+ s of 600\)", told)
+
+
+@pytest.mark.net
+def test_of_several_hosts_one_does_its_part(pair):
+    words = ("apply", str(pair.file), "--host", "127.0.0.1", "--running", str(pair.file))
+    assert CliRunner().invoke(app, words).stdout == "nothing has to be done\n"
+    found = CliRunner().invoke(app, (*words[:3], "elsewhere", *words[4:]))
+    assert "is on host 'elsewhere': there are 127.0.0.1" in str(found.exception)
+
+
+@pytest.mark.net
 def test_the_same_needs_nothing(apply):
     assert apply("name: pair", "name: pair").stdout == "nothing has to be done\n"
 

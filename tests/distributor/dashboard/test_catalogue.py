@@ -67,7 +67,7 @@ def test_more_topics_than_a_page_shows_are_counted():
 
 
 @pytest.mark.net
-@also_shared
+@also_shared("pair")
 def test_the_newest_messages_of_many_partitions_come_first(pair, make_batch):
     batches = [make_batch([b"%d" % n for n in range(50)], timestamp_ms=5)]
     batches += [make_batch([b"small"], sequence=50, timestamp_ms=7)]

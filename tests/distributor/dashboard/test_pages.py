@@ -38,7 +38,7 @@ def test_what_is_not_there_is_not_served(open_site, path):
     assert open_site().ask(path)[0] == 404
 
 
-@also_shared
+@also_shared("pair")
 def test_events_tell_the_topology_and_then_every_look(open_site, pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 4))
     with pair.running():
@@ -49,7 +49,7 @@ def test_events_tell_the_topology_and_then_every_look(open_site, pair, make_batc
     assert again["at_ms"] >= look["at_ms"]
 
 
-@also_shared
+@also_shared("pair")
 def test_partitions_of_any_name_are_listed(open_site, pair, make_batch):
     hostile = Partition("<img src=x onerror=alert(1)>\udcff\n", ADDRESS)
     pair.fill(1, make_batch([b"x"] * 4, partition=hostile))
@@ -84,7 +84,7 @@ def test_a_way_from_nowhere_is_refused(open_site, name):
     assert "no cluster" in found["error"]
 
 
-@also_shared
+@also_shared("pair")
 def test_every_copy_of_a_record_is_told(open_site, pair, make_batch):
     pair.fill(1, make_batch([b"a", b"\xff" * 300, b"<b>"]))
     site = open_site()
@@ -153,7 +153,7 @@ def test_one_viewer_too_many_ends_the_oldest(pair):
     asyncio.run(view())
 
 
-@also_shared
+@also_shared("pair")
 def test_topics_and_one_of_them_are_told(open_site, pair, make_batch):
     pair.fill(1, make_batch([b"a", b"<b>"]))
     site = open_site()

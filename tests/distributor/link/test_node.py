@@ -200,7 +200,7 @@ def test_shares_of_a_link_divide_what_it_may_send(bound, of, part):
     assert part_of(bound, PartitionShare(0, of)) == part
 
 
-@also_shared
+@also_shared("pair")
 def test_a_share_copies_its_partitions_and_no_others(pair, make_batch, until):
     addresses = [f"{number:032X}" for number in range(20)]
     batches = [make_batch([b"1", b"2"], 0, Partition("orders", one)) for one in addresses]

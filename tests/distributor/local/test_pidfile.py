@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_what_runs_is_found_until_it_is_forgotten(tmp_path):
     PidFile.of(file, "why").note(tmp_path)
     found = find(tmp_path)
     assert replace(found, began="") == PidFile(
-        os.getpid(), str(file), digest_of(b"name: one"), "why"
+        os.getpid(), str(file), digest_of(b"name: one"), "why", directory=str(Path.cwd())
     )
     forget(tmp_path)
     forget(tmp_path)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dafka.cli.servers import retention_of
+from dafka.cli.store import retention_of
 from distributor.errors import PlanError
 from distributor.local.processes import (
     control_endpoints,

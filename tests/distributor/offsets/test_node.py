@@ -54,7 +54,7 @@ def position(cluster, key):
     return None if held is None else held.position
 
 
-@also_shared
+@also_shared("pair")
 def test_a_position_comes_across_by_time(pair, node, make_batch, until):
     batch = make_batch([b""] * 10)
     for number in (1, 2):

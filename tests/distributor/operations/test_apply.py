@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from dafka.errors import QueryError
-from dafka.model import Partition
+from dafka.model import Partition, Slots
 from dafka.process.clock import Clock
 from dafka.records.envelope import Envelope
+from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.lmdb_log import LmdbLog
 from distributor.control import protocol
 from distributor.control.agent import ControlServer
 from distributor.errors import CommandError, PlanError
@@ -141,7 +143,7 @@ def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
     assert applying.look(silence) == "c1 to answer"
 
 
-@also_shared
+@also_shared("pair")
 def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
     pair.fill(1, make_batch([b"1", b"2"]))
     applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
@@ -436,3 +438,65 @@ def test_once_the_new_file_is_in_place_nothing_goes_on_under_the_old_one(
         assert applying.look(switch) == ""
     assert [*applying.give_up()] == [], "in it the level is another one"
     assert pausing.told == []
+
+
+@pytest.fixture
+def moving(pair, logs, hangups, tmp_path, free_ports):
+    """A change by which a store comes to c1 that takes half of the slots over."""
+    (store,) = pair.topology.clusters[0].stores
+    other = f"{{query: 'tcp://127.0.0.1:{free_ports(1)}', data: '{tmp_path / 'new'}'"
+    entry = f"data: '{store.data}'}}"
+    halves = f"data: '{store.data}', slots: '0-2047'}}\n      - {other}, slots: '2048-4095'}}"
+    return Applying(logs, changed(pair, entry, halves), not_turned, not_paused)
+
+
+def test_a_store_that_comes_is_told_to_join_before_the_new_file_is_there(
+    moving, pair, tmp_path, hangups
+):
+    switch, move = moving.steps
+    assert (switch.action, move.action, move.cluster) == (Action.SWITCH, Action.MOVE, "c1")
+    assert moving.look(switch) == "`distributor up` to read its file again"
+    with closing(LmdbLog(tmp_path / "new")) as log:
+        assert KeptSlots(log, Slots(0)).keeping.kept == Slots(0)
+    assert "cannot reach" in moving.look(move)
+
+
+def test_who_begins_again_goes_on_with_moving(moving, pair, logs, hangups):
+    moving.look(moving.steps[0])
+    again = Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused)
+    assert [one.action for one in again.steps] == [Action.SWITCH, Action.MOVE]
+    again.finish()
+    by_hand = Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused)
+    assert [one.action for one in by_hand.steps] == [Action.MOVE]
+
+
+def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
+    moving, pair, monkeypatch
+):
+    """It may keep more than its file says, and alone."""
+    before = pair.topology.clusters[0]
+    gone = replace(before.stores[0], data="gone")
+    clusters = (replace(before, stores=(*before.stores, gone)), pair.topology.clusters[1])
+    moving._plans[False] = plan(replace(pair.topology, clusters=clusters))
+    told = ["others to have it", ""]
+    monkeypatch.setattr(applies, "move_slots", lambda cluster: told.pop(0))
+    switch, text = moving.steps[0], pair.file.read_bytes()
+    assert moving.look(switch) == "others to have it"
+    assert pair.file.read_bytes() == text
+    assert moving.look(switch) == "`distributor up` to read its file again"
+
+
+def test_what_only_a_store_has_that_is_taken_out_is_said(pair, logs, hangups, make_batch, tmp_path):
+    move = Step(action=Action.MOVE, cluster="c1", text="")
+    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
+    gone = replace(pair.topology.clusters[0].stores[0], data=str(tmp_path / "gone"))
+    with closing(LmdbLog(tmp_path / "gone")) as log:
+        log.append([make_batch([b"1"], 0)])
+    before = replace(pair.topology.clusters[0], stores=(*pair.topology.clusters[0].stores, gone))
+    old = replace(pair.topology, clusters=(before, pair.topology.clusters[1]))
+    applying._plans[False] = plan(old)
+    applying._switched = True
+    with pair.running():
+        waits = applying.look(move)
+    assert waits.startswith("c1, which lacks records of 1 partition: c1 took them")
+    assert str(tmp_path / "gone") in waits

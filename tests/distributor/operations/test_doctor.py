@@ -5,15 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from dafka.model import Partition
+from dafka.model import ALL_SLOTS, Partition
 from dafka.query.messages import HealthResponse
+from dafka.query.slot_steps import MovingSlots
 from dafka.records.envelope import Envelope
 from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
 from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
-from tests.support.shares import also_shared
+from tests.support.shares import HIGH, LOW, also_shared
 from topology import plan
 from topology.model import ControllerSpec, GatewaySpec, Links, Placement, ReplicaSpec
 from topology.processes import ProcessKind
@@ -30,7 +31,7 @@ def examined(pair, processes=()):
     return examine(plan(pair.topology), processes, clock=lambda: late_ms, settle_s=0.0)
 
 
-@also_shared
+@also_shared("pair")
 def test_where_all_is_well_there_is_nothing_to_say(pair, make_batch):
     for number in (1, 2):
         pair.fill(number, make_batch([b"x"]))
@@ -70,7 +71,7 @@ def test_a_link_without_either_end_names_both():
     assert finding.what == "cannot be judged: c1 and c2 do not answer"
 
 
-@also_shared
+@also_shared("pair")
 def test_a_link_that_is_far_behind_is_named_with_how_far(pair, make_batch):
     pair.fill(1, make_batch([b"x"] * 3, timestamp_ms=5))
     with pair.running():
@@ -262,8 +263,8 @@ def test_what_is_not_to_be_on_a_cluster_is_not_lacking_there(pair, make_batch):
     ("shares", "means"),
     [
         ((), "nothing that is published on its cluster is stored"),
-        (("0-2047", "2048-4095"), "what is published in slots 0-2047 is not stored"),
-        (("0-2047", "0-4095"), "its cluster has one place less where records are kept"),
+        ((LOW, HIGH), "what is published in slots 0-2047 is not stored"),
+        ((LOW, ALL_SLOTS), "its cluster has one place less where records are kept"),
     ],
 )
 def test_an_only_store_is_told_from_one_of_several(make_pair, monkeypatch, shares, means):
@@ -276,7 +277,7 @@ def test_an_only_store_is_told_from_one_of_several(make_pair, monkeypatch, share
 
 
 def test_of_stores_that_do_not_answer_it_is_said_which_slots_nobody_keeps(make_pair):
-    pair = make_pair(shares=("0-2047", "2048-4095"))
+    pair = make_pair(shares=(LOW, HIGH))
     with pair.running(away=[0]):
         (away, *_) = examined(pair)
     assert away.about == "c1"
@@ -384,3 +385,15 @@ def test_where_replicas_copy_nobody_is_sent_to_a_distributor():
     for finding in found:
         assert not any(word in finding.do for word in ("distributor run", "retarget"))
     assert found[2].do.endswith("or go on without what nobody has by distributor resume")
+
+
+def test_slots_that_move_are_named_with_what_goes_on_moving_them():
+    moves = HealthResponse("A", 0, 0, moving=MovingSlots(joining=((0, 2_048),)))
+    given = {"tcp://a:1": moves, "tcp://b:1": HealthResponse("B", 0, 0)}
+    (finding,) = module._of_slots(topology_of("c1").clusters[0], given)
+    assert finding.about == "c1 tcp://a:1"
+    assert finding.what.startswith("joins slots 0-2047: ")
+    assert "distributor apply" in finding.do
+    clears = HealthResponse("A", 0, 0, moving=MovingSlots(dropped=((0, 2_048),)))
+    cluster = topology_of("c1").clusters[0]
+    assert list(module._of_slots(cluster, {"tcp://a:1": clears})) == []

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Barrier, local
 
 import pytest
 
@@ -63,16 +64,15 @@ def test_the_points_of_all_clusters_are_read_off_their_stores(make_pair, make_ba
 
 
 def test_ages_are_told_by_a_clock_that_is_read_when_a_cluster_has_answered(make_pair, monkeypatch):
-    now = NOW
+    now = local()  # clusters are asked at the same time
 
     def newest(_cluster):
-        nonlocal now
-        now += 5_000  # a store of it does not answer for so long
-        yield heartbeat(b"c1", now - 400)
-        yield heartbeat(b"c2", now + 3_000)  # a clock that is ahead
+        now.ms = NOW + 5_000  # a store of it does not answer for so long
+        yield heartbeat(b"c1", now.ms - 400)
+        yield heartbeat(b"c2", now.ms + 3_000)  # a clock that is ahead
 
     monkeypatch.setattr(module, "_newest", newest)
-    found = recovery_points(make_pair("heartbeat_ms: 1000").topology, lambda: now)
+    found = recovery_points(make_pair("heartbeat_ms: 1000").topology, lambda: now.ms)
     assert [point.seconds for point in found] == [0.4, 0.0] * 2
 
 
@@ -98,3 +98,16 @@ def test_a_cluster_that_does_not_answer_has_no_points(make_pair, make_batch):
 
 def test_without_heartbeats_there_are_no_points(make_pair):
     assert recovery_points(make_pair("").topology, lambda: NOW) == []
+
+
+def test_all_clusters_are_asked_at_the_same_time(monkeypatch):
+    topology = replace(topology_of(tree_of((1, "c1", "c2"))), heartbeat_ms=1_000)
+    meeting = Barrier(2)
+
+    def newest(_cluster):
+        meeting.wait(10)
+        return []
+
+    monkeypatch.setattr(module, "_newest", newest)
+    found = recovery_points(topology, lambda: NOW)
+    assert [one.seconds for one in found] == [None] * 4

@@ -4,6 +4,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from types import SimpleNamespace
 
 import pytest
@@ -119,7 +120,26 @@ def test_what_no_replica_does_is_told_and_is_not_well(pair, monkeypatch):
     assert (found.idle, found.well) == (told.idle, False)
 
 
-@also_shared
+def test_clusters_links_and_heartbeats_are_asked_at_the_same_time(pair, monkeypatch):
+    """Each that is away takes seconds to be given up: an operator waits for that once."""
+    meeting = Barrier(3)
+
+    def meets(answer):
+        def ask(*_):
+            meeting.wait(10)
+            return answer
+
+        return ask
+
+    gone = [Holding(one.name, None, {}, error="no answer") for one in pair.topology.clusters]
+    monkeypatch.setattr(module, "survey", meets(gone))
+    monkeypatch.setattr(module, "ask_links", meets(Told()))
+    monkeypatch.setattr(module, "recovery_points", meets([]))
+    found = status_of(plan(pair.topology))
+    assert [one.error for one in found.clusters] == ["no answer", "no answer"]
+
+
+@also_shared("pair")
 def test_equal_clusters_have_no_lag(pair, make_batch):
     copy = Envelope(origin=1, copy_flags=1)
     pair.fill(1, make_batch([b"1", b"2"]))
@@ -130,7 +150,7 @@ def test_equal_clusters_have_no_lag(pair, make_batch):
     assert found.links == [LinkStatus("c1", "c2", 1), LinkStatus("c2", "c1", 1)]
 
 
-@also_shared
+@also_shared("pair")
 def test_lag_is_what_the_target_lacks_and_as_old_as_the_first_of_it(pair, make_batch):
     pair.fill(1, make_batch([b"1"], timestamp_ms=0))
     pair.fill(1, make_batch([b"2", b"3"], 1, timestamp_ms=4_000))
@@ -238,7 +258,7 @@ def test_as_json_it_is_plain_values(capsys):
     print_json(found)
     assert json.loads(capsys.readouterr().out) == {
         "version": 1,
-        "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": ""}],
+        "clusters": [{"cluster": "c1", "partitions": 1, "records": 2, "error": "", "moving": []}],
         "recovery": [],
         "idle": [],
         "links": [

@@ -8,6 +8,7 @@ from distributor.errors import AuditError
 from distributor.spark import audit as job
 from distributor.spark import register
 from distributor.spark.audit import AuditFinding, audit, write_report
+from tests.support.shares import also_shared
 from topology.copyflags import EVERY_FLAG
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,7 @@ def compare(spark, pair):
     return lambda: audit(spark, pair.topology, range_records=10)
 
 
+@also_shared("pair")
 def test_equal_clusters_of_which_one_keeps_less(pair, make_batch, compare):
     emptied, own = Partition("orders", B), Partition("__own", A)
     pair.fill(1, make_batch(values(0, 4)), make_batch(values(4, 25), 4))

@@ -10,7 +10,7 @@ import pytest
 from dafka.model import Partition
 from dafka.node.mirror import Mirror
 from dafka.query.client import StoreClient
-from dafka.records.batch import records_of
+from dafka.records.batch import is_compressed, records_of
 from dafka.records.envelope import Envelope, unpack
 from distributor.errors import ProcessError
 from distributor.link.node import LinkNode
@@ -18,6 +18,7 @@ from distributor.spark import link_job, register
 from distributor.spark.link_job import LinkJob
 from distributor.verify.compare import verify
 from tests.support.query_port import unanswered
+from tests.support.shares import also_shared
 from topology import plan
 from topology.model import Links
 
@@ -60,6 +61,7 @@ def finish(job, seconds=60):
         assert time.monotonic() < deadline
 
 
+@also_shared("pair")
 def test_a_backfill_copies_what_the_native_link_would(pair, make_batch, start):
     pair.fill(
         1,
@@ -188,6 +190,22 @@ def test_flags_of_another_epoch_say_that_a_record_was_copied(make_pair, make_bat
         assert flags_at(c2, DONE) == []
         with StoreClient(c2.stores[0].query) as client:
             assert {unpack(one.content).epoch for one in client.scan(COPIED, 0, 2)} == {2}
+
+
+def test_batches_are_compressed_as_the_native_link_would(make_pair, make_batch, spark):
+    register(spark)
+    pair = make_pair("links: {compression: {1: zstd}}")
+    pair.fill(1, make_batch([b"x" * 5_000] * 3))
+    with pair.running():
+        (link,) = (link for link in plan(pair.topology).links if link.source == "c1")
+        with closing(LinkJob(spark, pair.topology, link, available_now=True)) as job:
+            finish(job)
+        with StoreClient(pair.topology.cluster("c2").stores[0].query) as client:
+            (batch,) = client.scan(COPIED, 0, 3)
+        assert is_compressed(batch.content)
+        assert [record.value for record in records_of(batch)] == [b"x" * 5_000] * 3
+        verdict = verify(pair.topology, deep=True)
+        assert verdict.equal, verdict.differences
 
 
 def test_what_is_placed_elsewhere_is_not_copied(make_pair, make_batch, spark):

@@ -20,7 +20,7 @@ from distributor.verify.compare import verify
 from distributor.verify.repair import repairable
 from distributor.verify.verdict import Difference, DifferenceKind
 from tests.support.query_port import unanswered
-from tests.support.shares import also_shared
+from tests.support.shares import HIGH, LOW, also_shared
 from topology.model import StoreSpec
 
 pytestmark = pytest.mark.net
@@ -59,7 +59,7 @@ def test_batch_boundaries_and_envelopes_do_not_matter(pair, make_batch):
 
 
 @pytest.mark.parametrize("deep", [False, True])
-@also_shared
+@also_shared("pair")
 def test_missing_records_are_found(pair, make_batch, deep):
     pair.fill(1, make_batch([b"1", b"2", b"3"]), make_batch([b"1"], 0, OTHERS))
     pair.fill(2, make_batch([b"1", b"2"]))
@@ -78,7 +78,7 @@ def test_only_the_partitions_asked_for_are_compared(pair, make_batch):
     assert found.partitions == 1
 
 
-@also_shared
+@also_shared("pair")
 def test_heads_alone_do_not_show_other_contents(pair, make_batch):
     pair.fill(1, make_batch([b"1", b"2", b"3"]))
     pair.fill(2, make_batch([b"1", b"two", b"3"]))
@@ -120,7 +120,7 @@ def test_a_batch_that_holds_less_than_it_claims_is_found(pair, make_batch):
 
 
 @pytest.mark.parametrize("last", [b"4", b"five"])
-@also_shared
+@also_shared("pair")
 def test_where_retention_has_taken_the_beginning_the_rest_is_compared(pair, make_batch, last):
     pair.fill(1, make_batch([b"1", b"2"]), make_batch([b"3", b"4"], 2))
     pair.fill(2, make_batch([b"1", b"2"]), make_batch([b"3", last], 2))
@@ -154,7 +154,7 @@ def test_whoever_holds_nothing_lacks_only_what_is_kept(pair, make_batch):
 
 def test_of_stores_that_share_slots_those_are_compared_that_keep_the_same(make_pair, make_batch):
     """None says of what it does not keep what another has; nothing is compared with itself."""
-    pair = make_pair(shares=("2048-4095", "0-2047", "0-2047"))
+    pair = make_pair(shares=(HIGH, LOW, LOW))
     whole, other = make_batch([b"1", b"2", b"3"]), make_batch([b"1"], 0, OTHERS)
     pair.fill(1, whole, other, stores=[0, 1])
     pair.fill(1, make_batch([b"one", b"2", b"3"]), stores=[2])

@@ -62,7 +62,7 @@ def repaired(pair, **settings):
 
 
 @pytest.mark.net
-@also_shared
+@also_shared("pair")
 def test_what_is_missing_is_brought_under_its_name_and_goes_no_further(pair, make_batch):
     pair.fill(1, make_batch([b"0", b"1", b"2", b"3"]), make_batch([b"4"], 4))
     pair.fill(1, make_batch([b"a"], 0, OTHERS, Envelope(7, 0b100)))

@@ -1,0 +1,117 @@
+"""Slots that move between the stores of a cluster: who is to keep them, and how far that is."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from dafka.cluster import Cluster
+from dafka.errors import QueryError
+from dafka.model import Slots
+from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
+from dafka.query.cluster_client import ClusterClient
+from dafka.query.slot_mover import SlotMover
+from dafka.query.slot_steps import slots_in
+from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.lmdb_log import LmdbLog
+from topology.slots import kept_too_seldom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from dafka.query.slot_steps import SlotsResponse
+    from topology.model import ClusterSpec, StoreSpec
+
+
+def moving_slots(cluster: ClusterSpec) -> list[str]:
+    """Ask the stores that share the slots of a cluster; a sentence for each where some move."""
+    if not cluster.shared_out:
+        return []
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        healths = stores.all(lambda store: store.health()).given.items()
+    return [f"{endpoint} {one.moving}" for endpoint, one in healths if str(one.moving)]
+
+
+def beyond(cluster: ClusterSpec, other: ClusterSpec) -> list[StoreSpec]:
+    """Return the stores of a cluster that it does not have in another file."""
+    there = {store.data for store in other.stores}
+    return [store for store in cluster.stores if store.data not in there]
+
+
+def let_join(stores: Iterable[StoreSpec], directory: Path) -> None:
+    """See that stores that come to a cluster which runs keep nothing before they have it.
+
+    What a disk says that is there already it goes on saying.
+
+    Args:
+        stores: They.
+        directory: Where their processes run.
+
+    Raises:
+        StorageError: A directory cannot be used, or a store uses it.
+    """
+    for store in stores:
+        with closing(LmdbLog(directory / store.data)) as log:
+            KeptSlots(log, Slots.of(store.slots), joins=True)
+
+
+def said_of_slots(cluster: ClusterSpec, stores: Iterable[StoreSpec]) -> list[SlotsResponse | str]:
+    """What stores of a cluster say of their slots; of one that does not answer why."""
+    credentials = Cluster.declared(cluster).credentials
+    found: list[SlotsResponse | str] = []
+    for store in stores:
+        with StoreClient(store.query, LOOK_TIMEOUT_MS, credentials) as client:
+            try:
+                found.append(client.slots())
+            except QueryError as error:
+                found.append(str(error))
+    return found
+
+
+def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse) -> str:
+    """What a store that is to end keeps, and too few of those that stay do; empty if nothing.
+
+    Args:
+        cluster: As it is to be, without that store.
+        store: It.
+        said: What it says that it keeps.
+    """
+    relied_on: list[Slots] = []
+    for one, other in zip(cluster.stores, said_of_slots(cluster, cluster.stores), strict=True):
+        if isinstance(other, str):
+            return f"{one.query} to answer: {other}"
+        relied_on.append(slots_in(other.kept).without(slots_in(other.stopped)))
+    few = kept_too_seldom([one.ranges() for one in relied_on], cluster.copies)
+    alone = Slots.of(missing for missing, _ in few).shared(slots_in(said.kept))
+    if not alone:
+        return ""
+    return f"{cluster.copies} others to keep slots {alone}, which {store.query} keeps"
+
+
+def unstarted(cluster: ClusterSpec) -> dict[StoreSpec, str]:
+    """The stores that do not run with what the file gives them, and what is waited for at each.
+
+    One of before, which is about to be started anew, would seem to have moved all that it is to.
+    """
+    found: dict[StoreSpec, str] = {}
+    for store, said in zip(cluster.stores, said_of_slots(cluster, cluster.stores), strict=True):
+        slots = Slots.of(store.slots)
+        if isinstance(said, str):
+            found[store] = said
+        elif slots_in(said.wanted) != slots:
+            found[store] = f"{store.query} to be started with slots {slots}"
+    return found
+
+
+def move_slots(cluster: ClusterSpec) -> str:
+    """Take the steps that can be taken; what is waited for, empty if all keep what they are to."""
+    if waits_for := unstarted(cluster):
+        return "; ".join(waits_for.values())
+    credentials = Cluster.declared(cluster).credentials
+    with ExitStack() as opened:
+        stores = [
+            opened.enter_context(StoreClient(store.query, LOOK_TIMEOUT_MS, credentials))
+            for store in cluster.stores
+        ]
+        return SlotMover(stores, cluster.copies).look()

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from contextlib import closing
+
+from dafka.model import Partition
+from dafka.storage.lmdb_log import LmdbLog
+from distributor.operations.arrival import lacks, left_on_disks
+from distributor.survey import Holding
+
+ORDERS = Partition("orders", "AB" * 16)
+
+
+def test_who_lacks_something_that_is_due_is_named(pair):
+    there = Holding("c1", "tcp://127.0.0.1:1", {ORDERS: 4})
+    assert lacks(pair.topology, {ORDERS: 4}, [there]) == ""
+    assert lacks(pair.topology, {ORDERS: 5}, [there]) == "c1, which lacks records of 1 partition"
+    assert lacks(pair.topology, {ORDERS: 4}, [Holding("c2", None, {})]) == "c2 to answer"
+
+
+def test_what_only_a_stopped_store_has_is_said_and_where(make_batch, tmp_path):
+    due = []
+
+    def asked(heads):
+        due.append(heads)
+        return "c1, which lacks it" if len(due) == 1 else ""
+
+    places = [tmp_path / "none", tmp_path / "store"]
+    assert left_on_disks(places[:1], "c1", asked, "start it") == ""
+    with closing(LmdbLog(places[1])) as log:
+        log.append([make_batch([b"1"], 0)])
+        assert left_on_disks(places, "c1", asked, "start it") == "the store of c1 to end"
+    told = left_on_disks(places, "c1", asked, "start it")
+    assert told.startswith("c1, which lacks it: c1 took them as it was stopped")
+    assert told.endswith(f"{places[1]}; start it")
+    assert left_on_disks(places, "c1", asked, "start it") == ""
+    assert list(due[0].values()) == [0]
