@@ -20,6 +20,7 @@ from dafka.groups.commit import TOPIC as COMMITS
 from dafka.groups.membership import blocking_of
 from dafka.groups.runs import STAGED
 from dafka.model import SLOTS, checked_topic
+from dafka.records.compression import Codec
 from dafka.spark.bounds import (
     FROM_THE_BEGINNING,
     TO_THE_END,
@@ -96,7 +97,7 @@ SINK_OPTIONS = (
 )
 """What a sink understands."""
 
-COPYING_OPTIONS = (*SINK_OPTIONS, "logStarts")
+COPYING_OPTIONS = (*SINK_OPTIONS, "logStarts", "compression")
 """What a sink for whole batches understands."""
 
 SPARKS_OWN = ("checkpointLocation", "path", "queryName")
@@ -192,9 +193,11 @@ class SinkOptions:
         topic: Where rows without a topic of their own go.
         partitions: How many sinks have in a topic, if that is said; see `dafka.spark.topic_sinks`.
         min_acks: How many distinct stores must have a record.
+        acks_given: Whether that is said; if not, fewer do where fewer stores keep a slot.
         run_id: Names a batch job that may be repeated.
         log_starts: For whole batches: where partitions begin of which their source has no more than
             that.
+        codec: For whole batches: how those are compressed that are not yet.
         batch_bytes: Size at which a batch goes out.
         silence_s: How long no store may acknowledge anything before a task fails, and is tried
             again.
@@ -206,8 +209,10 @@ class SinkOptions:
     topic: str | None = None
     partitions: int | None = None
     min_acks: int = 1
+    acks_given: bool = False
     run_id: str | None = None
     log_starts: Mapping[Partition, int] = field(default_factory=dict)
+    codec: Codec = Codec.NONE
     batch_bytes: int = 256 * 1024
     silence_s: float = 60.0
     stalled_s: float = 0.5
@@ -256,8 +261,10 @@ def sink_options(
         topic=None if topic is None else _checked("topic", topic),
         partitions=partitions,
         min_acks=min_acks,
+        acks_given=given.number("minAcks") is not None,
         run_id=given.text("runId"),
         log_starts=_log_starts(given),
+        codec=_codec(given),
     )
 
 
@@ -372,6 +379,13 @@ def _strict(given: Given) -> bool:
     if text not in ("error", "latest"):
         raise MisuseError(f"option {name!r} must be 'error' or 'latest', got {text!r}")
     return text == "error"
+
+
+def _codec(given: Given) -> Codec:
+    try:
+        return Codec.named(given.text("compression") or "none")
+    except MisuseError as error:
+        raise MisuseError(f"option 'compression': {error}") from error
 
 
 def _log_starts(given: Given) -> dict[Partition, int]:

@@ -6,11 +6,12 @@ it, how often, and whether somebody else does it at the same time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4, uuid5
 
 from dafka.errors import DafkaError
+from dafka.groups.membership import blocking_of
 from dafka.groups.runs import STAGED
 from dafka.model import Partition, Range, address_in, address_of
 from dafka.process.clock import CLOCK
@@ -25,9 +26,10 @@ if TYPE_CHECKING:
 
     from dafka.cluster import Cluster
     from dafka.groups.runs import StagedRows, TopicSink
-    from dafka.model import Batch
+    from dafka.model import Batch, Slots
     from dafka.process.clock import Clock
-    from dafka.query.client import StoreClient
+    from dafka.query.cluster_client import Answers
+    from dafka.query.sharing_store import SharingStore
     from dafka.spark.options import SinkOptions
     from dafka.spark.staging import MirrorPort
     from dafka.transport.request import ConnectClient
@@ -94,6 +96,8 @@ class Publisher:
         self._stores = stores
         self._whole: set[tuple[str, int, str]] = set()
         """Runs of which it is known that all that a topic has of them is published."""
+        self._kept: Answers[Slots] | None = None
+        """What stores keep, once they were asked: who is away is waited for once."""
 
     def publish(self, topic: str, sink: TopicSink) -> None:
         """Publish all that the last run has in a topic; returns when stores have it.
@@ -122,7 +126,7 @@ class Publisher:
         parts = sink.parts(topic)
         if not parts or self._is_noted(topic, sink):
             return
-        enough = self._options.min_acks
+        enough = self._enough(self._partition(topic, sink, number) for number in parts)
         told = self._told(topic, sink, parts)
         while patient and _lacking(parts, told, enough):
             self._ports.clock.sleep(self._options.stalled_s)
@@ -148,6 +152,21 @@ class Publisher:
         address = address_for(self._cluster, sink.seed, number, len(sink.ends))
         return Partition(topic, address)
 
+    def _enough(self, partitions: Iterable[Partition]) -> int:
+        """How many stores must have what is published in any of these.
+
+        If that is not said, as many as block a majority of those that keep its slot; who does not
+        answer may be one of them.
+        """
+        usual = self._options.min_acks
+        if self._options.acks_given or usual == 1:
+            return usual
+        if self._kept is None:
+            self._kept = self._stores.all(lambda store: store.kept)
+        told, unknown = self._kept.given.values(), len(self._kept.failures)
+        fewest = min(sum(slots.keeps(*one) for slots in told) for one in partitions) + unknown
+        return min(usual, blocking_of(max(1, fewest)))
+
     def _told(self, topic: str, sink: TopicSink, numbers: Iterable[int]) -> list[Ends]:
         """Where stores say that partitions end.
 
@@ -158,8 +177,9 @@ class Publisher:
         """
         named = {self._partition(topic, sink, number): number for number in numbers}
 
-        def ends(store: StoreClient) -> Ends:
-            return {named[one]: kept.stop for one, kept in store.ranges_of(named).items()}
+        def ends(store: SharingStore) -> Ends:
+            own = [one for one in named if store.kept.keeps(*one)]
+            return {named[one]: kept.stop for one, kept in store.ranges_of(own).items()}
 
         answers = self._stores.all(ends)
         if answers.given:
@@ -173,7 +193,8 @@ class Publisher:
         if not parts or sink.last is None:
             return
         partitions = {number: self._partition(topic, sink, number) for number in parts}
-        mirror = self._ports.mirror(self._options)
+        enough = self._enough(partitions.values())
+        mirror = self._ports.mirror(replace(self._options, min_acks=enough))
         # A mirror that wrote here before a failure would go on behind what it wrote then.
         mirror.forget(partitions.values())
         begins = {number: part.start for number, part in parts.items()}

@@ -28,6 +28,8 @@ from pyspark.sql.datasource import (
 from dafka.errors import MisuseError, RecordError
 from dafka.model import Batch, Partition, checked_topic
 from dafka.process.clock import wall_ms
+from dafka.records.batch import checked_count, compressed_content
+from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.spark.columns import WRITABLE
 from dafka.spark.commit import RunCommit, RunName
@@ -333,13 +335,14 @@ def copy(
 
     Raises:
         NotStoredError: No store acknowledges, or one waits for records that are not among these.
-        RecordError: A row's content is no batch.
+        RecordError: A row's content is no batch; if it is to be compressed, also if it is damaged,
+            which a new checksum would hide.
     """
     mirror = mirror_of(options)
     begun: set[Partition] = set()
     try:
         for table in tables:
-            for batch in _batches(table):
+            for batch in _batches(table, options.codec):
                 if batch.partition not in begun:
                     begun.add(batch.partition)
                     # A mirror that wrote here before a failure would go on behind that.
@@ -354,11 +357,14 @@ def copy(
     return ()
 
 
-def _batches(table: pa.RecordBatch) -> Iterator[Batch]:
+def _batches(table: pa.RecordBatch, codec: Codec) -> Iterator[Batch]:
     for row in table.to_pylist():
-        if unpack(row["content"]) is None:
+        content = row["content"]
+        if unpack(content) is None:
             raise RecordError("envelope")
+        if codec is not Codec.NONE:
+            checked_count(content, row["offset"])
+            content = compressed_content(content, codec)
         envelope = Envelope(row["origin"], row["copy_flags"] & _ALL, row["epoch"])
         partition = Partition(text(row["topic"]), text(row["partition"]))
-        content = stamped(row["content"], envelope)
-        yield Batch(partition, row["offset"], row["records"], content)
+        yield Batch(partition, row["offset"], row["records"], stamped(content, envelope))

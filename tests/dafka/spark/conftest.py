@@ -8,9 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from dafka.cluster import Cluster
 from dafka.groups.runs import STAGED
 from dafka.node.mirror import Mirror
-from dafka.query.client import StoreClient
+from dafka.query.cluster_client import ClusterClient
 from dafka.records.batch import records_of
 from dafka.spark import commit as commit_module
 from dafka.spark import staging, topic_sinks
@@ -30,8 +31,8 @@ def serve():
     """A function that opens a query port over a log with these batches."""
     with ExitStack() as ports:
 
-        def serve(*batches):
-            port = QueryPort()
+        def serve(*batches, **settings):
+            port = QueryPort(**settings)
             ports.callback(port.stop)
             port.log.append(batches)
             return port
@@ -48,26 +49,27 @@ def silent(monkeypatch):
 
 
 class SparkCluster(SmallCluster):
-    """A tower and a store, and what the store holds."""
+    """A tower and stores, one if it is not said which slots they share, and what they hold."""
+
+    def __init__(self, *given, shares=(), stores=1, **settings):
+        super().__init__(*given, stores=len(shares) or stores, **settings)
+        self._shares = shares
 
     def open(self):
-        self.running = self.store()
+        self.running, *_ = self.stores = [self.store(one) for one in range(len(self.queries))]
+
+    def store(self, number=0, **settings):
+        slots = {"slots": self._shares[number]} if self._shares else {}
+        return super().store(number, **slots, **settings)
 
     @property
     def options(self):
-        return {"servers": self.query, "towers": self.endpoint}
+        return {"servers": ",".join(self.queries), "towers": self.endpoint}
 
     def records(self):
-        """Everything it holds, by partition."""
-        with StoreClient(self.query) as client:
-            return {
-                partition: [
-                    record
-                    for batch in client.scan(partition, 0, head + 1)
-                    for record in records_of(batch)
-                ]
-                for partition, head in client.heads().items()
-            }
+        """Everything that is held, by partition."""
+        with ClusterClient(Cluster(stores=self.queries)) as stores:
+            return held_by(stores.store())
 
     def published(self):
         """The same without what is only staged."""
@@ -78,9 +80,21 @@ class SparkCluster(SmallCluster):
         return sorted(record.value for records in self.published().values() for record in records)
 
 
+def held_by(store):
+    """Everything that a store answers with, by partition."""
+    return {
+        partition: [
+            record for batch in store.scan(partition, 0, head + 1) for record in records_of(batch)
+        ]
+        for partition, head in store.heads().items()
+    }
+
+
 @pytest.fixture
-def cluster(tmp_path, free_ports, reopened):
-    cluster = SparkCluster(tmp_path, free_ports, reopened)
+def cluster(tmp_path, free_ports, reopened, request):
+    """With the shares that a test is parametrized by."""
+    shares = getattr(request, "param", ())
+    cluster = SparkCluster(tmp_path, free_ports, reopened, shares=shares)
     cluster.start_tower()
     cluster.open()
     yield cluster

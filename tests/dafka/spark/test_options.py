@@ -11,6 +11,7 @@ from dafka.model import Partition
 from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.process.files import write_secret
+from dafka.records.compression import Codec
 from dafka.spark import register
 from dafka.spark.bounds import TopicSelection
 from dafka.spark.options import (
@@ -277,6 +278,16 @@ def test_so_many_stores_have_a_record_that_each_majority_has_one(stores, min_ack
     given = {**SINK, "servers": servers}
     assert sink_options(given, stream=True).min_acks == min_acks
     assert sink_options(given, stream=True, copying=True).min_acks == 1
+
+
+def test_compression_is_for_whole_batches():
+    given = {**SINK, "compression": "zstd"}
+    assert sink_options(given, stream=True, copying=True).codec is Codec.ZSTD
+    assert sink_options(SINK, stream=True, copying=True).codec is Codec.NONE
+    with pytest.raises(MisuseError, match="unknown option 'compression'"):
+        sink_options(given, stream=True)
+    with pytest.raises(MisuseError, match="option 'compression': there is no compression 'lzma'"):
+        sink_options({**SINK, "compression": "lzma"}, stream=True, copying=True)
 
 
 def test_log_starts_are_for_whole_batches():

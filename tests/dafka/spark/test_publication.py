@@ -107,7 +107,7 @@ class TestPublisher:
             publisher.complete("out", sink, patient=False)
         half = sink._replace(last=_only(sink.last, one))
         around = publisher._cluster, publisher._stores, publisher._ports
-        needing = Publisher(replace(options, min_acks=2), *around)
+        needing = Publisher(replace(options, min_acks=2, acks_given=True), *around)
         needing.complete("out", half, patient=True)
 
     def test_the_mirror_goes_on_with_other_runs(self, cluster, options, publisher, sink):

@@ -28,6 +28,7 @@ from dafka.spark.planning import DataLossError, RangeReader
 from dafka.spark.reader import BatchReader, Narrowing, StreamReader
 from dafka.spark.rows import RecordRows
 from tests.support.batches import unreadable_from
+from tests.support.shares import HIGH, LOW
 
 OTHER = Partition("orders", "CD" * 16)
 
@@ -76,6 +77,23 @@ def test_records_that_nobody_can_read_are_passed_over_or_end_the_job(serve, make
 def test_everything(port):
     expected = [(b"%d" % number, number) for number in range(5)] + [(b"a", 0), (b"b", 1)]
     assert rows(reader(port)) == expected
+
+
+@pytest.fixture
+def shared(serve, make_batch):
+    """Two stores that keep half of the slots each, the first not that of most records."""
+    high, low = serve(slots=HIGH), serve(slots=LOW)
+    low.log.append([make_batch([b"0", b"1", b"2"]), make_batch([b"3", b"4"], 3)])
+    high.log.append([make_batch([b"a", b"b"], partition=OTHER)])
+    return high, low
+
+
+def test_everything_of_stores_that_share_slots(shared):
+    expected = [(b"%d" % number, number) for number in range(5)] + [(b"a", 0), (b"b", 1)]
+    for stores in (shared, shared[::-1]):
+        assert sorted(rows(reader(*stores, minPartitions="3"))) == expected
+    with pytest.raises(QueryError, match="does not keep slots 0-2047"):
+        rows(reader(shared[0]))
 
 
 @pytest.mark.parametrize("tasks", ["1", "2", "3", "7", "99"])
@@ -309,6 +327,19 @@ def test_micro_batches_follow_each_other(stream_port, make_batch):
     second = travelled(stream.latestOffset(first, EVERYTHING))
     assert values(stream, first, second) == [b"3"]
     assert travelled(stream.reportLatestOffset()) == {"behind": 0, "partitions": 1}
+
+
+def test_micro_batches_of_stores_that_share_slots_follow_each_other(shared, make_batch):
+    high, low = shared
+    stream = stream_of(f"{high.endpoint},{low.endpoint}")
+    start = stream.initialOffset()
+    first = travelled(stream.latestOffset(start, EVERYTHING))
+    assert sorted(values(stream, start, first)) == [b"0", b"1", b"2", b"3", b"4", b"a", b"b"]
+    high.log.append([make_batch([b"c"], 2, OTHER)])
+    low.log.append([make_batch([b"new"], partition=Partition("orders", "BB" * 16))])
+    second = travelled(stream.latestOffset(first, EVERYTHING))
+    assert sorted(values(stream, first, second)) == [b"c", b"new"]
+    assert travelled(stream.reportLatestOffset()) == {"behind": 0, "partitions": 3}
 
 
 def test_a_report_says_how_many_records_the_stream_is_behind(stream_port, make_batch):

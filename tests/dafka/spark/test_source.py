@@ -6,6 +6,7 @@ from pyspark.errors import AnalysisException
 from dafka.records.envelope import Envelope
 from dafka.spark import register
 from dafka.spark.source import DafkaDataSource
+from tests.support.shares import also_shared
 
 pytestmark = pytest.mark.slow
 
@@ -78,6 +79,7 @@ def test_a_view_is_inserted_into(dafka, spark, cluster, named):
         spark.sql(f"INSERT OVERWRITE {named} {ROW}")
 
 
+@also_shared("cluster")
 def test_a_table_of_the_catalog_has_the_options_of_each_query(dafka, spark, cluster, named):
     here = ", ".join(f"{name} = '{text}'" for name, text in cluster.options.items())
     spark.sql(f"CREATE TABLE {named} (key BINARY, value BINARY, offset BIGINT) USING dafka")

@@ -13,6 +13,8 @@ from dafka.errors import MisuseError, NotStoredError, RecordError
 from dafka.limits import RECORD_BYTES_MAX
 from dafka.model import Header, Partition, Range, range_of, slot_of
 from dafka.query.client import StoreClient
+from dafka.records.batch import is_compressed
+from dafka.records.compression import Codec
 from dafka.records.envelope import unpack
 from dafka.spark import register
 from dafka.spark.commit import RunCommit, RunName
@@ -21,6 +23,7 @@ from dafka.spark.rows import BatchRows
 from dafka.spark.source import DafkaDataSource
 from dafka.spark.staging import Attempt
 from dafka.spark.writer import BatchWriter, StreamWriter, by_topic, copy, dealt, stage
+from tests.support.shares import also_shared
 
 pytestmark = pytest.mark.slow
 
@@ -35,6 +38,7 @@ def values(count):
     return sorted(b"%d" % number for number in range(count))
 
 
+@also_shared("cluster")
 def test_a_data_frame_is_written_once_however_often_its_job_runs(numbers, cluster):
     rows = numbers.selectExpr("value", "IF(seventh, 'sevens', NULL) topic")
     writer = rows.write.format("dafka").mode("append").options(**cluster.options, topic="others")
@@ -65,6 +69,7 @@ def test_a_task_that_dies_half_way_is_repeated_without_a_trace(numbers, cluster,
     assert cluster.values() == values(1_000)
 
 
+@also_shared("cluster")
 def test_a_repeated_micro_batch_is_written_once(spark, cluster, tmp_path, serve, make_batch):
     register(spark)
     source = serve(make_batch([b"%d" % number for number in range(50)]))
@@ -392,6 +397,33 @@ def type_of(column, values):
     import pyarrow as pa
 
     return pa.array(values, column.type)
+
+
+def test_batches_are_compressed_if_that_is_wanted_and_are_the_same_records(
+    cluster, copy_options, serve, make_batch
+):
+    source = serve(make_batch([b"x" * 5_000] * 3))
+    copy_options = replace(copy_options, codec=Codec.ZSTD)
+    for _ in range(2):
+        copy(tables(source, Range(ORDERS, 0, 3)), copy_options, ATTEMPT)
+    assert [record.value for record in cluster.records()[ORDERS]] == [b"x" * 5_000] * 3
+    with StoreClient(cluster.query) as client:
+        (batch,) = client.scan(ORDERS, 0, 3)
+    assert is_compressed(batch.content)
+    assert len(batch.content) < 1_000
+
+
+def test_a_damaged_batch_is_not_compressed_as_that_would_hide_it(copy_options, source):
+    (table,) = tables(source, Range(OTHER, 0, 1))
+    index = table.schema.get_field_index("content")
+    (content,) = table.column(index).to_pylist()
+    damaged = table.set_column(
+        index,
+        table.schema.field(index),
+        type_of(table.column(index), [content[:-1] + bytes([content[-1] ^ 1])]),
+    )
+    with pytest.raises(RecordError):
+        copy([damaged], replace(copy_options, codec=Codec.ZSTD), ATTEMPT)
 
 
 def test_a_hole_that_nobody_fills_fails_the_task(copy_options, source):
