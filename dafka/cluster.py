@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from dafka.errors import MisuseError
-from dafka.model import address_of
-from dafka.protocol.foreign import Shape
+from dafka.model import Shape, address_of
 from dafka.protocol.presence import PRESENCE, PresenceSettings
 from dafka.transport.keys import Credentials, load_credentials
 from dafka.wire.dialect import DEFAULT_DIALECT, dialect

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import cache
 from ipaddress import ip_address
 from reprlib import Repr
@@ -430,6 +430,19 @@ class TowerEndpoints(NamedTuple):
         if inbound.port >= 65_535:
             raise MisuseError(f"tower endpoint {text!r} cannot be used: it needs the next port too")
         return cls(str(inbound), str(Endpoint(inbound.host, inbound.port + 1)))
+
+
+class Shape(Enum):
+    """How a node publishes its records."""
+
+    BATCHES = "batches"
+    """As RECORDS. Who does not know them fetches when there is a HEAD."""
+    MARKED = "marked"
+    """As RECORDS, and the last record of each as a RECORD: a sign for peers that must fetch."""
+    CLASSIC = "classic"
+    """As RECORDS, and each record as a RECORD too."""
+    RAW = "raw"
+    """Each record as a RECORD."""
 
 
 class Batch(Value, frozen=True):

@@ -92,9 +92,9 @@ def explained(command: TyperCommand | TyperGroup) -> None:
 
 
 def with_those_below(command: TyperCommand | TyperGroup) -> Iterator[TyperCommand | TyperGroup]:
-    """Yield a command, and all that it is a group of."""
+    """Yield a command, and all that it is a group of; not those that are still to be imported."""
     yield command
-    if isinstance(command, TyperGroup):
+    if isinstance(command, TyperGroup) and not isinstance(command.commands, _Loading):
         for one in command.commands.values():
             yield from with_those_below(one)  # type: ignore[arg-type]
 

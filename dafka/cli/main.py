@@ -10,11 +10,11 @@ from dafka.errors import DafkaError, MisuseError, StorageError
 
 COMMANDS = {
     "tower": CommandPlace(
-        "dafka.cli.servers:tower",
+        "dafka.cli.tower:tower",
         "Run a tower: the place where a cluster's nodes find each other.",
     ),
     "store": CommandPlace(
-        "dafka.cli.servers:store",
+        "dafka.cli.store:store",
         "Run a store: it keeps every record of its cluster and answers questions about them.",
     ),
     "produce": CommandPlace(

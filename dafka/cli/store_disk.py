@@ -21,7 +21,7 @@ from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.storage.backup import back_up
 from dafka.storage.backup import restore as restore_log
-from dafka.storage.check import CheckReport
+from dafka.storage.check import PROBLEMS_MAX, CheckReport
 from dafka.storage.check import check as check_log
 from dafka.storage.kept_slots import TABLE as SLOTS_TABLE
 from dafka.storage.lmdb_log import LmdbLog
@@ -60,6 +60,8 @@ def check(directory: Directory, json_lines: Json = False) -> None:
             f"{counted(findings.records, 'record')}, {findings.size:,} bytes: "
             + (counted(len(findings.problems), "problem") if findings.problems else "whole")
         )
+        if findings.unread:
+            say(f"{counted(findings.unread, 'partition')} not looked at, after so many problems")
     if findings.problems:
         raise typer.Exit(1)
 
@@ -72,7 +74,12 @@ def checked(directory: str) -> CheckReport:
     """
     log = LmdbLog(directory)
     try:
-        return check_log(log)
+        findings = check_log(log)
+        findings.problems += [
+            f"{topic}/{address} at {sequence}: another batch is where it should be"
+            for (topic, address), sequence in log.strays(PROBLEMS_MAX)
+        ]
+        return findings
     finally:
         log.close()
 
@@ -99,7 +106,8 @@ Place = Annotated[
 ]
 
 KEPT_TABLES = (COMMITS_TABLE, GROUPS_TABLE, SLOTS_TABLE)
-"""What groups have committed. All else in a store's tables is what that store has said."""
+"""What groups have committed, and which slots are kept. All else in a store's tables is what that
+store has said."""
 
 
 def backup(
@@ -109,7 +117,7 @@ def backup(
         typer.Option(
             metavar="PLACE",
             help="What to make: a directory that is not there yet, or file:// and its path. For "
-            "elsewhere, copy its two files when it is made.",
+            "elsewhere, copy it whole when it is made.",
         ),
     ],
     json_lines: Json = False,

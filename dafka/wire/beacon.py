@@ -9,11 +9,12 @@
 | guest to tower | the same with `V` for `B` |
 | tower to guests | `S` for `B`, of a store |
 | tower to a guest | `V` and its address for `B`: its own beacon |
+| tower to all others | `BV` for `B`, of a guest |
 | tower to a new node | `W`: a welcome |
 
 A *guest* connects to stores only, so it need not hear of others, and everybody else hears of it
-by a `B` (docs/adr/0056). In a cluster with keys a beacon carries the node's public key, which the
-tower has seen proved.
+by a `B`, which a `V` marks: it never connects to them (docs/adr/0056). In a cluster with keys a
+beacon carries the node's public key, which the tower has seen proved.
 
 Source: 46/DAFKA, Node Discovery and Presence.
 """
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 BEACON = b"B"
 OF_STORE = b"S"
 OF_GUEST = b"V"
+OF_GUEST_TO_OTHERS = BEACON + OF_GUEST
+"""Begins as any other does: who does not know guests takes it for that."""
 WELCOME = b"W"
 
 KINDS = BEACON, OF_STORE, OF_GUEST
@@ -62,11 +65,12 @@ class NodeBeacon:
 
 @dataclass(frozen=True, slots=True)
 class TowerBeacon:
-    """A tower passes on where a node can be reached."""
+    """A tower passes on where a node can be reached, and whether that is a guest."""
 
     address: str
     endpoint: str
     key: str = ""
+    guest: bool = False
 
 
 def encode_node_beacon(beacon: NodeBeacon) -> list[bytes]:
@@ -102,7 +106,7 @@ def encode_tower_beacon(beacon: TowerBeacon, kind: bytes = BEACON) -> list[bytes
 
     Args:
         beacon: Of a node.
-        kind: `BEACON`, `OF_STORE`, or its `echo_of`.
+        kind: `BEACON`, `OF_STORE`, `OF_GUEST_TO_OTHERS`, or its `echo_of`.
     """
     named = [kind, octets_of(beacon.address), octets_of(beacon.endpoint)]
     return named + _key_frame(beacon.key)
@@ -120,7 +124,8 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
         raise WireError("beacon")
     _check_address(frames[1])
     endpoint = peer_endpoint(text(frames[2]))
-    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]))
+    guest = frames[0] == OF_GUEST_TO_OTHERS
+    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]), guest)
 
 
 _LABEL = r"[a-z0-9_][a-z0-9_-]{0,62}"

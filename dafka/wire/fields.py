@@ -8,6 +8,7 @@ Source: 46/DAFKA, Protocol Grammar.
 from __future__ import annotations
 
 from functools import partial
+from operator import lt
 from typing import TYPE_CHECKING, Any, assert_never
 
 from dafka.errors import WireError
@@ -80,7 +81,7 @@ def _control_parts(
         case messages.LogStart():
             return message.requester, _place(message) + string(message.sender), None
         case messages.GetHeads():
-            return message.topic, string(message.requester), None
+            return message.topic, string(message.requester) + _slots(message.slots), None
         case messages.ConsumerHello():
             topics = b"".join(longstr(topic) for topic in message.topics)
             fields = string(message.consumer) + number_4(len(message.topics)) + topics
@@ -208,7 +209,7 @@ def read_control(message_id: MessageId, key: str, reader: Reader) -> Message:
         case MessageId.ACK:
             return _read_ack(named(key), reader)
         case MessageId.GET_HEADS:
-            return messages.GetHeads(key, _read_address(reader))
+            return messages.GetHeads(key, _read_address(reader), _read_slots(reader))
         case MessageId.STORE_HELLO:
             return messages.StoreHello(named(key), _read_address(reader), _read_slots(reader))
         case MessageId.CONSUMER_HELLO:
@@ -283,10 +284,14 @@ def _read_slots(reader: Reader) -> Slots:
     count = reader.number_4()
     if count > SLOTS // 2:
         raise WireError("slots")
-    ranges = [range(reader.number_4(), reader.number_4() + 1) for _ in range(count)]
-    if not all(one and one.stop <= SLOTS for one in ranges):
+    # Not one by one: whoever wants to keep a node busy sends as many ranges as there may be.
+    numbers = reader.numbers_4(2 * count)
+    starts, ends = numbers[::2], [last + 1 for last in numbers[1::2]]
+    if not all(map(lt, starts, ends)) or not all(map(lt, ends, starts[1:])):
         raise WireError("slots")
-    return Slots.of(ranges)
+    if ends and ends[-1] > SLOTS:
+        raise WireError("slots")
+    return Slots.of(map(range, starts, ends))
 
 
 def _read_topics(reader: Reader) -> tuple[str, ...]:

@@ -189,11 +189,16 @@ class DirectHead(Value, frozen=True):
 
 
 class GetHeads(Value, frozen=True):
-    """Ask for the heads of every partition of `topic`; the empty topic asks for all topics."""
+    """Ask for the heads of every partition of `topic`; the empty topic asks for all topics.
+
+    A store that takes some slots in only asks for the heads of these (extension: trailing bytes,
+    ignored by others).
+    """
 
     id: ClassVar[MessageId] = MessageId.GET_HEADS
     topic: str
     requester: str
+    slots: Slots = ALL_SLOTS
 
 
 class ConsumerHello(Value, frozen=True):

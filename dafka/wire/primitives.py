@@ -94,6 +94,10 @@ class Reader:
         """Read an unsigned 32-bit number."""
         return int.from_bytes(self._take(4), "big")
 
+    def numbers_4(self, count: int) -> tuple[int, ...]:
+        """Read so many unsigned 32-bit numbers."""
+        return struct.unpack(f">{count}I", self._take(4 * count))
+
     def number_8(self) -> int:
         """Read an unsigned 64-bit number."""
         start = self._position

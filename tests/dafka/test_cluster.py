@@ -6,8 +6,8 @@ import pytest
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError
+from dafka.model import Shape
 from dafka.process.files import write_secret
-from dafka.protocol.foreign import Shape
 from dafka.transport.access import Access, Rights
 from dafka.transport.keys import Credentials, new_keys
 

@@ -14,7 +14,7 @@ from dafka.cli.command import CommandPlace, group_of
 from dafka.errors import DafkaError, MisuseError
 
 PLACES = {
-    "store": CommandPlace("dafka.cli.servers:store", "Keeps."),
+    "store": CommandPlace("dafka.cli.store:store", "Keeps."),
     "peek": CommandPlace("dafka.cli.queries:peek", "Lists."),
     "wrong": CommandPlace("no.such.module:command", "Fails."),
 }

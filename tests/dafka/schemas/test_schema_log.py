@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+
 import pytest
 
 from dafka.cluster import Cluster
@@ -8,6 +10,8 @@ from dafka.node.producer import Producer
 from dafka.schemas.entries import TOPIC, ConfigKey, SchemaEntry, Stamp
 from dafka.schemas.schema_log import MemorySchemaLog, SchemaLog
 from dafka.schemas.state import State
+from tests.support.shares import HIGH, LOW
+from tests.support.small_cluster import SmallCluster
 
 pytestmark = pytest.mark.net
 
@@ -33,6 +37,24 @@ def test_what_one_writes_another_reads_and_strangers_are_passed_over(endpoints):
     finally:
         one.close()
         two.close()
+
+
+def test_each_of_stores_that_share_slots_has_all(tmp_path, free_ports, reopened):
+    shared = SmallCluster(tmp_path, free_ports, reopened, stores=2)
+    subjects = [f"s{number}" for number in range(3)]
+    with ExitStack() as opened:
+        opened.callback(shared.close)
+        shared.start_tower()
+        for number, slots in enumerate((HIGH, LOW)):
+            shared.store(number, slots=slots)
+        for number, subject in enumerate(subjects, 1):
+            log = opened.enter_context(closing(SchemaLog(Cluster(shared.endpoint, shared.queries))))
+            log.write([SchemaEntry(ConfigKey(subject), Stamp(1, number), "NONE")])
+        for query in shared.queries:
+            alone = opened.enter_context(closing(SchemaLog(Cluster(shared.endpoint, query))))
+            state = State()
+            alone.read_into(state)
+            assert [state.level(subject) for subject in subjects] == ["NONE"] * 3
 
 
 def test_more_than_half_of_the_stores_must_answer_where_it_matters(endpoints, monkeypatch):

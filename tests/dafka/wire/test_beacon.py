@@ -11,6 +11,7 @@ from dafka.testing.strategies import addresses
 from dafka.wire.beacon import (
     KINDS,
     OF_GUEST,
+    OF_GUEST_TO_OTHERS,
     OF_STORE,
     WELCOME,
     NodeBeacon,
@@ -45,6 +46,9 @@ def test_literal_frames():
     beacon = TowerBeacon("AB", "tcp://10.0.0.1:5670")
     assert encode_tower_beacon(beacon, OF_STORE)[0] == b"S"
     assert encode_tower_beacon(beacon, echo_of("AB"))[0] == b"VAB"
+    marked = encode_tower_beacon(beacon, OF_GUEST_TO_OTHERS)
+    assert marked[0] == b"BV"
+    assert decode_tower_beacon(marked) == TowerBeacon("AB", "tcp://10.0.0.1:5670", guest=True)
     frames = [b"B", b"AB", b"tcp://10.0.0.1:5670"]
     assert encode_tower_beacon(TowerBeacon("AB", "tcp://10.0.0.1:5670")) == frames
     assert decode_tower_beacon([WELCOME]) is None

@@ -1,4 +1,4 @@
-"""`dafka tower` and `dafka store`: processes that run until they are told to stop.
+"""`dafka store`: a process that runs until it is told to stop.
 
 What else `dafka store` can do is in `dafka.cli.store_disk`.
 """
@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
+from dafka.cli.command import CommandPlace, group_of
 from dafka.cli.options import (
     DEFAULT_QUERY,
-    DEFAULT_TOWER,
     Access,
     Advertise,
     ClusterArguments,
@@ -32,14 +32,12 @@ from dafka.cli.options import (
     entered,
     observed,
 )
-from dafka.cli.store_disk import backup, check, compact, restore
 from dafka.errors import MisuseError
 from dafka.gateway.catalog import CATALOG, CHANGES, TOPICS
 from dafka.gateway.lines import LEDGER
 from dafka.groups.commit import TOPIC as POSITIONS
 from dafka.model import ALL_SLOTS, Slots
 from dafka.node.store import Store
-from dafka.node.tower import Tower
 from dafka.process.logs import LineFormat, set_up_logs
 from dafka.process.memory import collect_rarely, keep_freed_memory
 from dafka.process.signals import SHUTDOWN_MS, end_within, run_until_told
@@ -55,38 +53,26 @@ from topology.slots import read_slots
 log = logging.getLogger(__name__)
 
 
-def tower(
-    endpoint: Annotated[
-        str,
-        typer.Option(
-            callback=between_processes,
-            help="Where beacons come in, tcp://HOST:PORT or ipc:///PATH; it publishes on the next "
-            "port, or at PATH.out.",
-        ),
-    ] = DEFAULT_TOWER,
-    access: Access = None,
-    key: Key = None,
-    insecure: Insecure = False,
-    metrics: Metrics = None,
-    web: Web = None,
-    log_level: LogLevel = "info",
-    log_format: LogFormat = LineFormat.TEXT,
-    shutdown_ms: ShutdownMs = SHUTDOWN_MS,
-) -> None:
-    """Run a tower: the place where a cluster's nodes find each other.
+COMMANDS = {
+    "check": CommandPlace(
+        "dafka.cli.store_disk:check",
+        "Read a whole store and check it. Exit code 1 if it is damaged.",
+    ),
+    "compact": CommandPlace(
+        "dafka.cli.store_disk:compact",
+        "Give the disk back what retention has freed. Needs room for what is kept, once more.",
+    ),
+    "backup": CommandPlace(
+        "dafka.cli.store_disk:backup",
+        "Copy a store's log as it is at one moment, while the store runs.",
+    ),
+    "restore": CommandPlace(
+        "dafka.cli.store_disk:restore",
+        "Restore a store's directory from a backup. It is a disk of its own, with a new address.",
+    ),
+}
 
-    Example: dafka tower --endpoint tcp://127.0.0.1:5556
-    """
-    set_up_logs(log_level, log_format)
-    health = observed(metrics, web)
-    with Tower(entered(endpoint, access=access, key=key, insecure=insecure)) as running:
-        log.info("tower is up", extra={"endpoint": endpoint})
-        health.watch(running)
-        run_until_told(running)
-        end_within(shutdown_ms)
-
-
-store = typer.Typer(invoke_without_command=True, add_completion=False)
+store = typer.Typer(cls=group_of(COMMANDS), invoke_without_command=True, add_completion=False)
 
 _RULE = re.compile(
     r"(?s)(.+?)(?:,age_s=([1-9][0-9]{0,9}))?(?:,bytes=([1-9][0-9]{0,17}))?"
@@ -258,9 +244,3 @@ def serve(
         health.watch(running)
         run_until_told(running)
         end_within(shutdown_ms)
-
-
-store.command()(check)
-store.command()(compact)
-store.command()(backup)
-store.command()(restore)

@@ -7,7 +7,7 @@ import urllib.request
 
 import pytest
 
-from dafka.cli.servers import retention_of, slots_of
+from dafka.cli.store import retention_of, slots_of
 from dafka.errors import MisuseError
 from dafka.model import ALL_SLOTS, Slots
 from dafka.node.producer import Producer
@@ -126,10 +126,6 @@ def test_a_store_needs_a_directory(dafka):
     assert b"--data" in done.stderr
 
 
-def test_a_tower_whose_endpoint_is_taken_is_refused(cluster, refused):
-    assert "cannot open tower" in refused(2, "tower", "--endpoint", cluster.tower)
-
-
 def test_a_store_whose_query_port_is_taken_is_refused(cluster, refused, tmp_path):
     words = ("store", "--data", str(tmp_path / "d"), "--tower", cluster.tower)
     assert cluster.query in refused(2, *words, "--query", cluster.query)
@@ -144,15 +140,11 @@ def test_a_directory_that_is_a_file_is_refused(cluster, refused, tmp_path, free_
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (("tower", "--endpoint", "here"), "'here'"),
-        (("tower", "--endpoint", "tcp://127.0.0.1:65535"), "next port"),
-        (("tower", "--log-level", "loud"), "'loud'"),
-        (("tower", "--metrics", "127.0.0.1:70000"), "70000"),
         (("store", "--data", "{tmp}", "--tower", "here", "--query", "{query}"), "'here'"),
         (("store", "--data", "{tmp}", "--query", "here"), "'here'"),
         (("store", "--data", "{tmp}", "--query", "{query}", "--host", "192.0.2.1"), "192.0.2.1"),
     ],
-    ids=range(7),
+    ids=range(3),
 )
 def test_a_mistake_is_one_line_and_exit_code_2(refused, tmp_path, free_ports, words, what):
     query = f"tcp://127.0.0.1:{free_ports(1)}"
