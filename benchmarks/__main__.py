@@ -35,6 +35,8 @@ from benchmarks.spark import MADE_UP, READ, spark
 from benchmarks.spark_growth import spark_growth
 from benchmarks.steps import steps
 from benchmarks.storage import SHAPES, storage
+from benchmarks.store_counts import store_costs
+from benchmarks.stores import each_alone, sharing
 from dafka.records.compression import Codec
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ FLOWS = 5_000
 SHARED = "one link in {} shares, a slice of a core for each, 100 B"
 LIVE = "one link in {} shares, live, 100 B"
 LIVE_RATE, LIVE_S = 200_000, 15
+
+STORES, ALL_KEEP_ALL = "stores that share slots: {}, 100 B", "stores that keep all: 2, 100 B"
+EACH_ITS_CORE = "{}: with a core for each store"
+STORE_GOAL = 0.85
+"""Of what so many stores would take if each took as much as one alone."""
 
 BATCHES, ONE_BY_ONE = "send_many and batches, 100 B", "send and iterate, 100 B"
 COROUTINES, BESIDE = "{}, as coroutines", "{}, beside coroutines"
@@ -95,8 +102,9 @@ GOALS = [
         for bare in (BARE, BARE_SHAPED)
     ),
     *(
-        (f"{A_HOP}, {load}, p50", f"{BARE}{A_HOP}, {load}, p50", 2.0)
+        (f"{A_HOP}, {load}, p50", f"{bare}{A_HOP}, {load}, p50", 2.0)
         for load in map(PacedLoad, RATES)
+        for bare in (BARE, BARE_SHAPED)
     ),
     *(
         (f"{BULK_OF}{size}: CPU {what}", f"{bare}{size}: CPU {what}", goal)
@@ -112,6 +120,15 @@ GOALS = [
     (MANY, FEW, 0.8),
     (SHARED.format(2), SHARED.format(1), None),
     (SHARED.format(4), SHARED.format(1), None),
+    *(
+        (
+            EACH_ITS_CORE.format(STORES.format(number)),
+            EACH_ITS_CORE.format(STORES.format(1)),
+            STORE_GOAL * number,
+        )
+        for number in (2, 4)
+    ),
+    (ALL_KEEP_ALL, STORES.format(2), None),
     (READ, MADE_UP, 0.5),
     (COROUTINES.format(BATCHES), BESIDE.format(BATCHES), 0.7),
     (COROUTINES.format(ONE_BY_ONE), BESIDE.format(ONE_BY_ONE), None),
@@ -159,6 +176,16 @@ def _shares(results: Results, records: int) -> None:
     for of in (1, 2, 4):
         catching_up(results, SHARED.format(of), of, records * 4, 100)
         live(results, LIVE.format(of), of, LIVE_RATE, LIVE_S)
+
+
+def _stores(results: Results, records: int) -> None:
+    for number in (1, 2, 4):
+        sharing(results, STORES.format(number), number, records * 4, all_keep_all=False)
+        each_alone(results, EACH_ITS_CORE.format(STORES.format(number)), number)
+    sharing(results, ALL_KEEP_ALL, 2, records * 4, all_keep_all=True)
+    for name, counted in store_costs().items():
+        for count, value in counted:
+            results.add(f"{count} stores, simulated: {name}", "counted", value)
 
 
 def _compression(results: Results, records: int) -> None:
@@ -233,6 +260,7 @@ PARTS: dict[str, Callable[[Results, int], None]] = {
     "coroutines": _coroutines,
     "hop": _hops,
     "shares": _shares,
+    "stores": _stores,
     "compression": _compression,
     "bytes": _bytes,
     "control": _control,

@@ -1,10 +1,11 @@
 """The least that latency takes: bare pyzmq where our processes stand, with as many threads.
 
-A source in which one thread sends records and another batches them, a store that syncs and says so,
-a relay that passes on what is synced, the relay of the way back that only listens, a store behind,
-and at either end a listener that hands over to a second thread. Nothing is checked, ordered or
-remembered. Of the same shape as ours, times of sending are records of a Kafka batch, which the
-source builds and who receives sums up.
+A source in which one thread sends records and another, woken through a pipe, batches them and hears
+what is stored; a store that syncs and says so, a relay that passes on what is synced, the relay of
+the way back that only listens, a store behind, and at either end a listener that hands over to a
+second thread. Nothing is checked, ordered or remembered. Of the same shape as ours, times of
+sending are records of a Kafka batch, which the source builds, who receives sums up, and the relay
+passes on under new flags.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ import zmq
 from benchmarks.baseline import subscriber
 from benchmarks.harness import Worker, scratch, until_told
 from benchmarks.loads import BARE_FILE, RATES, SECONDS, PacedLoad, report, settled
+from benchmarks.middle import PASSED
 from benchmarks.publisher import BATCH_BYTES
 from dafka.model import Batch, Partition
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, values_of
+from dafka.records.envelope import stamped
 from dafka.storage.lmdb_log import LmdbLog
 
 if TYPE_CHECKING:
@@ -43,8 +46,10 @@ FIND_S = 0.5
 _END = 2**63
 """The number of the message behind the last."""
 
-_HEAD = struct.Struct(">QQ")
-"""Number, and how many times of sending follow."""
+_SOURCE = struct.Struct(">H")
+
+_HEAD = struct.Struct(">HQQ")
+"""Which source, number, and how many times of sending follow."""
 
 _PLACE = Partition("bench", "AA")
 
@@ -59,6 +64,14 @@ def _unpacked(octets: bytes, _number: int, count: int) -> tuple[int, ...]:
 
 def _unchecked(octets: bytes, number: int) -> None:
     pass
+
+
+def _as_it_is(octets: bytes) -> bytes:
+    return octets
+
+
+def _flagged(octets: bytes) -> bytes:
+    return stamped(octets, PASSED)
 
 
 def _built(times: list[int], number: int) -> bytes:
@@ -78,11 +91,12 @@ class Form(NamedTuple):
 
     write: Callable[[list[int], int], bytes]
     check: Callable[[bytes, int], object]
+    flag: Callable[[bytes], bytes]
     read: Callable[[bytes, int, int], Sequence[int]]
 
 
-PLAIN = Form(_packed, _unchecked, _unpacked)
-SHAPED = Form(_built, checked_count, _read)
+PLAIN = Form(_packed, _unchecked, _as_it_is, _unpacked)
+SHAPED = Form(_built, checked_count, _flagged, _read)
 
 
 def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
@@ -92,7 +106,7 @@ def _publisher(pipe: Connection) -> zmq.Socket[bytes]:
 
 
 def _number(message: bytes) -> int:
-    number, _ = _HEAD.unpack_from(message)
+    _, number, _ = _HEAD.unpack_from(message)
     return int(number)
 
 
@@ -115,24 +129,34 @@ def _arrived(socket: zmq.Socket[bytes]) -> Iterator[bytes]:
             return
 
 
-def _source(pipe: Connection, rate: int, gap_s: float, form: Form) -> None:
+def _source(pipe: Connection, source: int, rate: int, gap_s: float, form: Form) -> None:
     publisher = _publisher(pipe)
+    acks = subscriber(pipe.recv())
+    acks.unsubscribe(b"")
+    acks.subscribe(_SOURCE.pack(source))
+    bell_read, bell_write = os.pipe()
+    poller = zmq.Poller()
+    for readable in (bell_read, acks):
+        poller.register(readable, zmq.POLLIN)
     until_told(pipe)
     opened: list[int] = []
-    lock, begun, done = threading.Lock(), threading.Event(), threading.Event()
+    lock, done = threading.Lock(), threading.Event()
 
     def batch() -> None:
         number = 0
         while not done.is_set() or opened:
-            begun.wait(gap_s)
-            begun.clear()
+            for readable, _ in poller.poll():
+                if readable is acks:
+                    list(_arrived(acks))
+                else:
+                    os.read(bell_read, 4_096)
             with lock:
                 times, opened[:] = opened[:], []
             if times:
-                publisher.send(_HEAD.pack(number, len(times)) + form.write(times, number))
+                publisher.send(_HEAD.pack(source, number, len(times)) + form.write(times, number))
                 number += 1
                 time.sleep(gap_s)
-        publisher.send(_HEAD.pack(_END, 0))
+        publisher.send(_HEAD.pack(source, _END, 0))
 
     batching = threading.Thread(target=batch)
     batching.start()
@@ -143,8 +167,11 @@ def _source(pipe: Connection, rate: int, gap_s: float, form: Form) -> None:
             time.sleep(wait_ns / 1e9)
         with lock:
             opened.append(time.monotonic_ns())
-        begun.set()
+            first = len(opened) == 1
+        if first:
+            os.write(bell_write, b"\0")
     done.set()
+    os.write(bell_write, b"\0")
     batching.join()
     until_told(pipe)
 
@@ -176,7 +203,7 @@ def _store(
     ports: list[int],
     path: Path,
     opened: Callable[[Path], Callable[..., None]],
-    form: Form = PLAIN,
+    form: Form,
 ) -> None:
     publisher, upstream, append = _publisher(pipe), subscriber(*ports), opened(path)
     ended = 0
@@ -184,11 +211,14 @@ def _store(
         found = list(_arrived(upstream))
         ended += sum(not _checked(message, form) for message in found)
         append(found)
-        publisher.send(_HEAD.pack(_number(found[-1]), 0))
+        for source, number in {
+            message[: _SOURCE.size]: _number(message) for message in found
+        }.items():
+            publisher.send(_HEAD.pack(*_SOURCE.unpack(source), number, 0))
     until_told(pipe)
 
 
-def _relay(pipe: Connection, port: int, acks_port: int) -> None:
+def _relay(pipe: Connection, port: int, acks_port: int, form: Form) -> None:
     publisher, upstream, acks = _publisher(pipe), subscriber(port), subscriber(acks_port)
     far_acks = subscriber(pipe.recv())
     poller = zmq.Poller()
@@ -199,14 +229,18 @@ def _relay(pipe: Connection, port: int, acks_port: int) -> None:
     while sent != _END:
         for socket, _ in poller.poll():
             if socket is upstream:
-                waiting.extend(_arrived(upstream))
+                for message in _arrived(upstream):
+                    _checked(message, form)
+                    waiting.append(message)
             elif socket is acks:
                 *_, synced = map(_number, _arrived(acks))
             else:
                 list(_arrived(far_acks))
         while waiting and _number(waiting[0]) <= synced:
-            sent = _number(waiting[0])
-            publisher.send(waiting.popleft())
+            message = waiting.popleft()
+            head, content = message[: _HEAD.size], message[_HEAD.size :]
+            publisher.send(head + form.flag(content) if content else head)
+            sent = _number(message)
     until_told(pipe)
 
 
@@ -241,7 +275,7 @@ def _listen(pipe: Connection, ports: list[int], form: Form) -> None:
     ended = 0
     while ended < len(ports):
         message = handed.get()
-        number, count = _HEAD.unpack_from(message)
+        _, number, count = _HEAD.unpack_from(message)
         if number == _END:
             ended += 1
             continue
@@ -261,48 +295,56 @@ def one(load: PacedLoad, form: Form = PLAIN) -> list[int]:
     """
     with scratch() as directory:
         rate = load.rate // load.producers
-        sources = [Worker(_source, rate, GAP_ALONE_S, form) for _ in range(load.producers)]
+        sources = [
+            Worker(_source, number, rate, GAP_ALONE_S, form) for number in range(load.producers)
+        ]
         ports = [source.hear() for source in sources]
         store = Worker(_store, ports, directory / "alone", _log, form)
-        store.hear()
+        store_port = store.hear()
+        for source in sources:
+            source.tell(store_port)
         (latencies,) = _measured(sources, [store], [ports], form)
     return latencies
 
 
-def away(load: PacedLoad, opened: Callable[[Path], Callable[..., None]] = _log) -> list[list[int]]:
+def away(
+    load: PacedLoad, form: Form = PLAIN, opened: Callable[[Path], Callable[..., None]] = _log
+) -> list[list[int]]:
     """The same beside one source, and behind the relay.
 
     Args:
         load: Of one producer.
+        form: Of its messages.
         opened: Opens what stores write to.
     """
     with scratch() as directory:
-        source = Worker(_source, load.rate, GAP_HOP_S, PLAIN)
+        source = Worker(_source, 0, load.rate, GAP_HOP_S, form)
         port = source.hear()
-        near = Worker(_store, [port], directory / "near", opened)
+        near = Worker(_store, [port], directory / "near", opened, form)
         near_port = near.hear()
-        relay = Worker(_relay, port, near_port)
+        source.tell(near_port)
+        relay = Worker(_relay, port, near_port, form)
         away_port = relay.hear()
-        far = Worker(_store, [away_port], directory / "far", opened)
+        far = Worker(_store, [away_port], directory / "far", opened, form)
         far_port = far.hear()
         relay.tell(far_port)
         back = Worker(_way_back, [away_port, far_port, near_port])
         back.hear()
-        return _measured([source], [near, relay, far, back], [[port], [away_port]])
+        return _measured([source], [near, relay, far, back], [[port], [away_port]], form)
 
 
 def plain_files(results: Results) -> None:
     """A hop whose stores write to plain files."""
     for load in map(PacedLoad, RATES):
         places = ("beside a hop", "one hop away")
-        report(results, BARE_FILE, load, dict(zip(places, away(load, _file), strict=True)))
+        report(results, BARE_FILE, load, dict(zip(places, away(load, opened=_file), strict=True)))
 
 
 def _measured(
     sources: Sequence[Worker],
     others: Sequence[Worker],
     places: Sequence[list[int]],
-    form: Form = PLAIN,
+    form: Form,
 ) -> list[list[int]]:
     listeners = [Worker(_listen, ports, form) for ports in places]
     for listener in listeners:

@@ -20,6 +20,7 @@ from benchmarks.chart import Curve, chart
 from benchmarks.harness import PROGRESS, Parts, Worker, cpu_seconds, scratch, until_told
 from benchmarks.pipeline import one_cluster
 from benchmarks.publisher import FIND_S
+from benchmarks.store_counts import store_costs
 from benchmarks.trees import tree_costs
 from dafka import Consumer, Producer, keep_freed_memory
 from dafka.model import Batch, Partition
@@ -39,9 +40,7 @@ SIZES_BYTES = 100_000_000
 """Of values at each size, where that is less than a million records."""
 
 PARTITIONS = (1, 10, 100, 1_000, 10_000, 100_000)
-CONSUMERS = (1, 3, 10, 30, 100)
-"""Two cores do not carry 200: all know all, and their beacons alone take most of both."""
-
+CONSUMERS = (1, 3, 10, 30, 100, 200)
 CONSUMER_PROCESSES = 8
 TOPICS = (1, 10, 100, 1_000, 10_000)
 LOG_RECORDS = (1_000_000, 10_000_000, 100_000_000, 1_000_000_000)
@@ -280,12 +279,19 @@ def clusters() -> str:
     return chart("Clusters in a tree (simulated)", "clusters", curves)
 
 
+def stores() -> str:
+    """Batches of 256 producers into stores that share the slots, counted in the simulator."""
+    curves = [Curve(name, tuple(at)) for name, at in store_costs().items()]
+    return chart("Stores that share slots (simulated)", "stores", curves)
+
+
 CHARTS: dict[str, Callable[[], str]] = {
     "record-size": record_sizes,
     "partitions": partitions,
     "consumers": consumers,
     "topics": topics,
     "clusters": clusters,
+    "stores": stores,
     "log-size": log_sizes,
 }
 

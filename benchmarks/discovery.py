@@ -9,14 +9,13 @@ from __future__ import annotations
 import argparse
 import heapq
 import random
-import select
 import time
 from collections import deque
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import zmq
 from rich.console import Console
 from rich.table import Table
 
@@ -34,6 +33,7 @@ from dafka.protocol.presence import (
     tower_beacon,
 )
 from dafka.transport.mesh import Mesh
+from dafka.transport.poller import Poller
 from dafka.transport.shedder import shedder
 from dafka.transport.shedding import SheddingBounds
 from dafka.wire.beacon import NodeBeacon
@@ -41,6 +41,8 @@ from dafka.wire.beacon import NodeBeacon
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from multiprocessing.connection import Connection
+
+    from dafka.transport.sockets import Socket
 
 TOWER = "tcp://127.0.0.1:19990"
 
@@ -162,38 +164,34 @@ def _size() -> int:
 
 
 class _Nodes:
-    """Meshes turned by one thread: only those that the kernel says something has come for.
+    """Meshes turned by one thread: only those that something has come for.
 
-    ZeroMQ's own poll looks at each socket, which costs thousands of nodes in one process more than
-    all else that they do; a process of one node has five.
+    Their sockets sleep, also those that a node looks at in each turn: here are thousands of them.
     """
 
     def __init__(self) -> None:
         self.meshes: list[Mesh] = []
-        self._ready = select.epoll()
-        self._of: dict[int, Mesh] = {}
+        self._poller = Poller()
 
     def add(self, mesh: Mesh) -> None:
         """Turn one more."""
         self.meshes.append(mesh)
         for socket in mesh.pollable:
-            descriptor = int(socket.get(zmq.FD))
-            self._ready.register(descriptor, select.EPOLLIN)
-            self._of[descriptor] = mesh
+            self._poller.add_sleeper(socket, partial(self._receive, mesh, socket))
+
+    def _receive(self, mesh: Mesh, socket: Socket) -> None:
+        for _ in mesh.receive(socket, now_ms()):
+            pass
+        self._poller.used(mesh.pollable)  # whom it was told of it connects to
 
     def turn(self) -> None:
         """Let those turn whose time it is, or who have been sent something."""
         now = now_ms()
-        due = [mesh for mesh in self.meshes if (mesh.wakeup_ms() or 0) <= now]
-        for mesh in due:
-            mesh.wake(now)
-        # To use a socket takes away the sign that something has come, so all of a node are asked.
-        ready = (self._of[descriptor] for descriptor, _ in self._ready.poll(REST_S))
-        for mesh in {*due, *ready}:
-            for socket in mesh.pollable:
-                while int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
-                    for _ in mesh.receive(socket, now_ms()):
-                        pass
+        for mesh in self.meshes:
+            if (mesh.wakeup_ms() or 0) <= now:
+                mesh.wake(now)
+                self._poller.used(mesh.pollable)
+        self._poller.turn(round(REST_S * 1_000))
         if len(self.meshes) > 1:
             time.sleep(REST_S)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import signal
 import socket
 import statistics
 import time
@@ -54,6 +55,14 @@ class Worker:
             raise TimeoutError(f"{self._process.name} says nothing for {seconds:.0f} s")
         return self._pipe.recv()
 
+    def pause(self) -> None:
+        """Let it do nothing at all until `go_on`."""
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """See `pause`."""
+        self._signal(signal.SIGCONT)
+
     def end(self) -> None:
         """Let it end, or make it."""
         self._pipe.close()
@@ -61,6 +70,10 @@ class Worker:
         if self._process.is_alive():
             self._process.kill()
             self._process.join()
+
+    def _signal(self, which: signal.Signals) -> None:
+        assert self._process.pid is not None, "it was started"
+        os.kill(self._process.pid, which)
 
 
 @contextmanager
@@ -90,6 +103,11 @@ def tree_cpu_seconds() -> float:
     while below := {one for one, parent in parents.items() if parent in ours} - ours:
         ours |= below
     return sum(spent[one] for one in ours if one in spent) / os.sysconf("SC_CLK_TCK")
+
+
+def take_core(number: int) -> None:
+    """Let this process run on one core only of those that it may use; -1 is the last of them."""
+    os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[number]})
 
 
 def own_bytes(process: int | str = "self") -> int:

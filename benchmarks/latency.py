@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.chain import SHAPED, away, one
+from benchmarks.chain import PLAIN, SHAPED, away, one
 from benchmarks.harness import Worker, until_told
 from benchmarks.loads import (
     BARE,
@@ -71,7 +71,8 @@ def latency(results: Results) -> None:
             places = ("beside a hop", "one hop away")
             latencies = _latencies(towers[0][0], towers, load)
             report(results, OURS, load, dict(zip(places, latencies, strict=True)))
-            report(results, BARE, load, dict(zip(places, away(load), strict=True)))
+            for name, form in ((BARE, PLAIN), (BARE_SHAPED, SHAPED)):
+                report(results, name, load, dict(zip(places, away(load, form), strict=True)))
 
 
 def ways(results: Results) -> None:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from benchmarks.harness import Results, Worker, cpu_seconds, free_ports, rate, scratch, until_told
+from benchmarks.harness import (
+    Results,
+    Worker,
+    cpu_seconds,
+    free_ports,
+    rate,
+    scratch,
+    take_core,
+    until_told,
+)
 from dafka import Consumer, Producer, Store, Tower
+from dafka.model import ALL_SLOTS, Slots
 from dafka.process.memory import collect_rarely, keep_freed_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from multiprocessing.connection import Connection
     from pathlib import Path
 
@@ -21,22 +31,30 @@ CHUNK = 1_000
 """Values handed to `send_many` at once."""
 
 
-def _ports() -> tuple[str, str]:
-    """Endpoints of a tower and a query port on free ports next to each other."""
-    port = free_ports(3)
-    return f"tcp://127.0.0.1:{port}", f"tcp://127.0.0.1:{port + 2}"
+class StoreShare(NamedTuple):
+    """What a store has to do, and with what.
+
+    Attributes:
+        slots: Which it keeps.
+        core: The only one that it runs on, if that is said, by its number.
+    """
+
+    slots: Slots = ALL_SLOTS
+    core: int | None = None
 
 
-def _serve(pipe: Connection, tower: str, query: str, data: Path) -> None:
+def _serve(pipe: Connection, tower: str) -> None:
     with Tower(tower):
         pipe.send("up")
         until_told(pipe)
 
 
-def _store(pipe: Connection, tower: str, query: str, data: Path) -> None:
+def _store(pipe: Connection, tower: str, query: str, data: Path, share: StoreShare) -> None:
+    if share.core is not None:
+        take_core(share.core)
     keep_freed_memory()  # as `dafka store` does
     collect_rarely()
-    with Store(data, tower, query=query):
+    with Store(data, tower, query=query, slots=share.slots):
         pipe.send("up")
         if not until_told(pipe):
             return
@@ -94,14 +112,28 @@ def consume(pipe: Connection, tower: str, count: int, bulk: bool, skip: int) -> 
 @contextmanager
 def one_cluster() -> Iterator[tuple[str, Worker]]:
     """A tower and a store; yields where nodes find them, and the store's process."""
-    tower, query = _ports()
-    with scratch() as data:
-        servers = [Worker(work, tower, query, data) for work in (_serve, _store)]
-        for server in servers:
-            server.hear()
-        yield tower, servers[1]
-        for server in reversed(servers):
-            server.end()
+    with cluster_of([StoreShare()]) as (tower, (store,)):
+        yield tower, store
+
+
+@contextmanager
+def cluster_of(shares: Sequence[StoreShare]) -> Iterator[tuple[str, list[Worker]]]:
+    """A tower and a store for each share; the same of all of them."""
+    first = free_ports(2 + len(shares))
+    tower, *queries = (
+        f"tcp://127.0.0.1:{port}" for port in (first, *range(first + 2, first + 2 + len(shares)))
+    )
+    with scratch() as data, ExitStack() as opened:
+        server = Worker(_serve, tower)
+        opened.callback(server.end)
+        server.hear()
+        stores = []
+        for number, (query, share) in enumerate(zip(queries, shares, strict=True)):
+            stores.append(Worker(_store, tower, query, data / str(number), share))
+            opened.callback(stores[-1].end)
+        for store in stores:
+            store.hear()
+        yield tower, stores
 
 
 class Ends(NamedTuple):

@@ -20,11 +20,14 @@ FIND_S = 1.5
 """Beacons: the store has found us."""
 
 
-def publish(pipe: Connection, tower: str, count: int, size: int) -> None:
-    """Publish when told, say so when all is stored."""
+def publish(pipe: Connection, tower: str, count: int, size: int, warm_up: int = 0) -> None:
+    """Publish when told, and as many as `warm_up` before; say so when all is stored."""
     values = [bytes(size)] * CHUNK
     with Producer(tower, batch_bytes_max=BATCH_BYTES) as producer:
         time.sleep(FIND_S)
+        for _ in range(warm_up // CHUNK):
+            producer.send_many(TOPIC, values)
+        producer.flush(60)
         pipe.send("up")
         until_told(pipe)
         for _ in range(count // CHUNK):

@@ -7,12 +7,11 @@ records come is measured by itself, and says where it would end with a core of i
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from benchmarks.harness import Results, Worker, cpu_seconds, rate, until_told
+from benchmarks.harness import Results, Worker, cpu_seconds, rate, take_core, until_told
 from benchmarks.publisher import BATCH_BYTES, CHUNK, FIND_S, TOPIC
 from benchmarks.system import PAIR, system
 from dafka import Producer
@@ -143,7 +142,7 @@ def producers(tower: str) -> Iterator[Producer]:
 
 def copy(pipe: Connection, file: Path, number: int, of: int) -> None:
     """Be ready, copy a share from when told, and say each time what CPU time was used by then."""
-    _take_last_core()
+    take_core(-1)
     topology = load(file)
     (link,) = [one for one in plan(topology).links if one.source == "c1"]
     share = PartitionShare(number, of)
@@ -161,12 +160,8 @@ def copy(pipe: Connection, file: Path, number: int, of: int) -> None:
 
 def spin(pipe: Connection) -> None:
     """Take a slice of the core of links, until told."""
-    _take_last_core()
+    take_core(-1)
     while not pipe.poll():
         deadline = time.perf_counter() + 0.05
         while time.perf_counter() < deadline:
             pass
-
-
-def _take_last_core() -> None:
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.harness import Parts, Results
+from benchmarks.harness import Parts, Results, Worker, until_told
 
 
 def test_a_part_that_fails_costs_the_others_nothing_and_is_told_at_the_end():
@@ -25,3 +25,22 @@ def test_where_nothing_fails_nothing_is_told():
     with parts.part("only"):
         pass
     parts.end()
+
+
+def echo(pipe):
+    pipe.send("up")
+    while until_told(pipe):
+        pipe.send("heard")
+
+
+@pytest.mark.slow
+def test_who_is_paused_answers_once_it_may_go_on():
+    worker = Worker(echo)
+    worker.hear()
+    worker.pause()
+    worker.tell("hello")
+    with pytest.raises(TimeoutError):
+        worker.hear(0.2)
+    worker.go_on()
+    assert worker.hear() == "heard"
+    worker.end()
