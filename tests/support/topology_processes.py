@@ -69,9 +69,12 @@ class TopologyProcesses:
 
     def stop(self, name: str, number: signal.Signals = signal.SIGTERM) -> int:
         """End one of them; its exit code."""
-        running = self._running.pop(name)
-        running.send_signal(number)
-        return running.wait(60)
+        self._running[name].send_signal(number)
+        return self.ended(name)
+
+    def ended(self, name: str) -> int:
+        """The exit code of one of them that ends by itself, or has been told to."""
+        return self._running.pop(name).wait(60)
 
     def log(self, name: str) -> str:
         """What one of them has said."""
