@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,11 @@ from tests.support.gateway_processes import KafkaCluster
 from tests.support.traffic import Traffic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dafka.model import Partition
     from topology.model import Topology
 
-FIRST_PORT = 21_000
-PORTS_PER_WORKER = 1_000
 PORTS_PER_TOPOLOGY = 100
 
 TEMPLATE = """
@@ -49,22 +49,29 @@ CLUSTER = """
 """
 
 
-def free_ports(worker: int) -> int:
-    """Return the first port of a block in which nothing listens, apart from other workers'."""
-    begin = FIRST_PORT + worker * PORTS_PER_WORKER
-    for first in range(begin, begin + PORTS_PER_WORKER, PORTS_PER_TOPOLOGY):
-        if all(is_free(port) for port in range(first, first + PORTS_PER_TOPOLOGY)):
-            return first
-    raise AssertionError(f"no {PORTS_PER_TOPOLOGY} free ports from {begin} on")
+SHARED = """
+version: 1
+name: shared
+metrics: {{host: 127.0.0.1, first_port: {metrics}}}
+control: {{directory: control}}
+links: {{failover_after_ms: 5000, repair_after_ms: 5000}}
+clusters:
+  - name: c1
+    id: 1
+    copies: {copies}
+    towers: ["tcp://127.0.0.1:{port}"]
+    stores:
+{stores}
+  - name: c2
+    id: 2
+    towers: ["tcp://127.0.0.1:{tower}"]
+    stores: [{{query: "tcp://127.0.0.1:{query}", data: "{data}/c2"}}]
+tree: {{level: 1, children: [c1, c2]}}
+"""
 
-
-def is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
+SHARING_STORE = (
+    '      - {{query: "tcp://127.0.0.1:{query}", data: "{data}/c1-{number}", slots: "{slots}"}}'
+)
 
 
 def run_distributor(*words: object) -> tuple[int, str, str]:
@@ -80,9 +87,9 @@ def run_distributor(*words: object) -> tuple[int, str, str]:
 
 
 @pytest.fixture
-def first_port() -> int:
+def first_port(free_ports: Callable[[int], int]) -> int:
     """The first of a hundred ports for one topology."""
-    return free_ports(int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]))
+    return free_ports(PORTS_PER_TOPOLOGY)
 
 
 @pytest.fixture
@@ -101,6 +108,34 @@ def topology_file(tmp_path: Path, first_port: int) -> Path:
     file = tmp_path / "topology.yaml"
     file.write_text(TEMPLATE.format(metrics=first + 60, clusters=clusters))
     return file
+
+
+@pytest.fixture
+def declared_shares(tmp_path: Path, first_port: int):
+    """A function that writes a file of two clusters; stores of the first keep some slots each."""
+
+    def declared(name: str, *shares: str, copies: int = 1) -> Path:
+        stores = "\n".join(
+            SHARING_STORE.format(
+                query=first_port + 2 + number, data=tmp_path, number=number, slots=slots
+            )
+            for number, slots in enumerate(shares)
+        )
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(
+            SHARED.format(
+                metrics=first_port + 60,
+                copies=copies,
+                port=first_port,
+                stores=stores,
+                tower=first_port + 10,
+                query=first_port + 12,
+                data=tmp_path,
+            )
+        )
+        return file
+
+    return declared
 
 
 def shipped_controlled(tmp_path: Path, first_port: int) -> Path:
@@ -139,8 +174,9 @@ class Up:
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         found = {}
         for pid in listed.split():
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            found[b" ".join(words).decode()] = int(pid)
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                found[b" ".join(words).decode()] = int(pid)
         return found
 
     def pid_of(self, *words: str) -> int:
