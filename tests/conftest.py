@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -108,86 +109,148 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("seeds", chunks, ids=lambda seeds: f"{seeds.start}-{seeds.stop - 1}")
 
 
-def pytest_collection_finish():
-    """Thirteen thousand tests are half a second of each full collection, in which nodes of tests
-    say nothing: what stays until the end need not be looked at again and again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Thirteen thousand tests are no garbage: looking for some takes a fifth of their collection,
+    and later half a second of each full look."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
-TREES = frozenset(
-    [
-        *("apply", "controlled", "controller", "drill", "faults", "gateways_of_a_tree", "holds"),
-        *(
-            "kafka_demo",
-            "links",
-            "newcomer",
-            "offsets",
-            "schemas",
-            "steering",
-            "stops",
-            "up",
-            "up_with_keys",
-        ),
-        *("verify", "web"),
-    ]
+def pytest_collection_modifyitems(config, items):
+    """Workers take from both ends: what computes comes first, what waits last. Of that, files lie
+    as if shuffled: those that start processes stand side by side, and shall not run so."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: _place(item.nodeid))
+
+
+def _place(nodeid):
+    if nodeid.startswith(COMPUTING) or _piece(nodeid) in LONG_PIECES:
+        return 0, 0
+    return 1, crc32(nodeid.partition("::")[0].encode())
+
+
+TREES = tuple(
+    f"tests/processes/test_{name}.py"
+    for name in (
+        *("apply", "controlled", "controlled_faults", "drill", "faults", "gateways_of_a_tree"),
+        *("kafka_demo", "links", "newcomer", "offsets", "schemas", "steering", "stops"),
+        *("up", "up_with_keys", "verify", "web"),
+    )
 )
-"""Tests of `processes` that start whole clusters of processes, up to thirty of them."""
+"""Tests that start whole clusters of processes, up to thirty of them."""
 
-
-SPARK_PROGRAMS = frozenset(
-    [
-        "tests/distributor/cli/test_spark.py",
-        "tests/distributor/testing/test_spark_faults.py",
-        "tests/processes/test_spark_cluster.py",
-        "tests/scenarios/test_spark_sink.py",
-    ]
+SPARK_PROGRAMS = (
+    "tests/distributor/cli/test_spark.py",
+    "tests/distributor/testing/test_spark_faults.py",
+    "tests/processes/test_spark_cluster.py",
+    "tests/scenarios/test_spark_sink.py",
 )
 """Tests that start sessions and clusters of Spark of their own, and share none."""
 
-LONG = ("trees", "spark programs", "spark")
-"""Pieces of some minutes, in the order in which they begin."""
+WITHOUT_SPARK = frozenset(
+    [
+        *("commit", "placing", "planning", "progress"),
+        *("publication", "staging", "topic_sinks"),
+    ]
+)
+"""Tests of `dafka/spark` in which threads do what Spark's drivers and tasks do: they wait."""
+
+SHARED_SPARK = "the session of Spark"
+
+LONG = (TREES, (SHARED_SPARK,), SPARK_PROGRAMS)
+"""Pieces that keep a core busy for minutes, those of a kind together. Kinds begin in this order."""
+
+LONG_PIECES = frozenset(piece for kind in LONG for piece in kind)
+
+LONG_AT_THE_END = 3
+"""So many workers run some when nothing else is left, two of them of one kind: they wait, too."""
+
+COMPUTING = (
+    *("tests/benchmarks/", "tests/contracts/", "tests/topology/"),
+    *("tests/dafka/testing/", "tests/distributor/testing/"),
+)
+"""Tests that keep a core busy: simulators and properties. Of all others together most wait, for
+timers and for processes, some nine tenths of their time."""
+
+COMPUTER = 2
+"""The worker that begins with these: one, since two cores also have trees and Spark to run."""
 
 
-class _OneWorkerForDearThings(LoadScopeScheduling):
-    """Deals tests one by one, but those of one session of Spark together, those that start Spark,
-    those of a page in a browser, those of the documentation, and those of many processes: a JVM, a
-    browser and a site are dear, one of each shall do for all, and two trees beside each other are
-    slower than one after the other, and late.
+def _piece(nodeid):
+    """What is run by one worker: a test, or all that share something dear."""
+    file = nodeid.partition("::")[0]
+    if file.endswith("dashboard/test_page.py"):
+        return "browser"
+    if file == "tests/test_site.py":
+        return "site"
+    if file in LONG_PIECES:
+        return file
+    if file.removeprefix("tests/dafka/spark/test_").removesuffix(".py") in WITHOUT_SPARK:
+        return nodeid
+    dear = any(word in file for word in ("spark", "audit", "cli/test_judge"))
+    return SHARED_SPARK if dear else nodeid
+
+
+class _DearThingsTogether(LoadScopeScheduling):
+    """Deals tests one by one, but those of one session of Spark together, those of a page in a
+    browser and those of the documentation, since one of each shall do for all; and by files those
+    that start Spark and those of many processes, one after the other while there is anything else
+    to run: two trees beside each other and all that are late.
 
     (xdist's own `loadgroup` deals marked tests apart under pytest 9.)
     """
 
     def _split_scope(self, nodeid):
-        file = nodeid.partition("::")[0]
-        if file.endswith("dashboard/test_page.py"):
-            return "browser"
-        if file == "tests/test_site.py":
-            return "site"
-        if file.removeprefix("tests/processes/test_").removesuffix(".py") in TREES:
-            return "trees"
-        if file in SPARK_PROGRAMS:
-            return "spark programs"
-        return "spark" if "spark" in file or "audit" in file else nodeid
+        return _piece(nodeid)
+
+    def _reschedule(self, node):
+        # At each test xdist counts through all that its worker has been given: some thousands here.
+        given = self.assigned_work[node]
+        for piece in [one for one, tests in given.items() if all(tests.values())]:
+            del given[piece]
+        super()._reschedule(node)
 
     def _assign_work_unit(self, node):
-        self.workqueue.move_to_end(self._next_piece(node), last=False)
+        piece = self._next_piece(node)
+        if piece is None:
+            node.shutdown()
+            return
+        self.workqueue.move_to_end(piece, last=False)
         super()._assign_work_unit(node)
 
     def _next_piece(self, node):
-        # Two workers begin with the long pieces; with three of these at once all would be late.
-        # Other tests of processes mostly wait, those of the simulator compute, and they stand far
-        # from each other: every other worker begins at the end.
+        # Two workers begin with the long pieces, each with another kind. One begins with what
+        # computes; all others together are no core's work.
         number = int(node.gateway.id.removeprefix("gw"))
-        long = [piece for piece in LONG if piece in self.workqueue]
-        if long and (number < 2 or len(long) == len(self.workqueue)):
-            return long[0]
-        pieces = reversed(self.workqueue) if number % 2 else iter(self.workqueue)
-        return next(piece for piece in pieces if piece not in LONG)
+        only_long = LONG_PIECES.issuperset(self.workqueue)
+        if number < COMPUTER or only_long:
+            long = self._long_piece(node, only_long)
+            if long or only_long:
+                return long
+        pieces = iter(self.workqueue) if number == COMPUTER else reversed(self.workqueue)
+        return next(piece for piece in pieces if piece not in LONG_PIECES)
+
+    def _long_piece(self, node, only_long):
+        """One that may run beside what others run, of its kind the one of most tests."""
+        others = [given.keys() for one, given in self.assigned_work.items() if one is not node]
+        if sum(not LONG_PIECES.isdisjoint(given) for given in others) >= LONG_AT_THE_END:
+            return None
+        for kind in LONG:
+            beside = sum(not given.isdisjoint(kind) for given in others)
+            left = [piece for piece in kind if piece in self.workqueue]
+            if left and beside < (2 if only_long else 1):
+                return max(left, key=lambda piece: len(self.workqueue[piece]))
+        return None
 
 
 def pytest_xdist_make_scheduler(config, log):
-    return _OneWorkerForDearThings(config, log)
+    return _DearThingsTogether(config, log)
 
 
 STREAMING_SOURCE = (
@@ -238,8 +301,8 @@ DEADLINE_S = 120.0
 """How long to wait for what has to come: it decides when a test fails, not how long it takes. At a
 load of 20 on two cores a process is some ten times as slow as on a quiet machine."""
 
-FIRST_PORT = 26_000
-PORTS_PER_WORKER = 400
+FIRST_PORT = 21_000
+PORTS_PER_WORKER = 700
 WORKERS_MAX = 16
 
 # Runs side by side on one machine begin at different places. Blocks follow each other, so that none
@@ -250,9 +313,11 @@ _next_port = os.getpid() * 7 % PORTS_PER_WORKER
 LOOPBACKS = (socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     for family, host in LOOPBACKS:
         with socket.socket(family) as probe:
+            # as servers do: a connection that ended within the last minute takes no port from them
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
             except OSError as error:
@@ -270,7 +335,7 @@ def _free_ports(number: int) -> int:
             _next_port = 0
         first = begin + _next_port
         _next_port += number
-        if all(_is_free(port) for port in range(first, first + number)):
+        if all(is_free(port) for port in range(first, first + number)):
             return first
     raise AssertionError(f"no {number} free ports from {begin} on")
 
