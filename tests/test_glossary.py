@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ PACKAGES = ("benchmarks", "dafka", "distributor", "topology")
 TERMS_MIN, TERMS_MAX = 20, 40
 
 
+@cache
 def modules_of_classes() -> dict[str, list[str]]:
+    """Modules by class; reading all sources takes a second, so not where tests are collected."""
     found = defaultdict(list)
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
@@ -24,7 +27,6 @@ def modules_of_classes() -> dict[str, list[str]]:
     return found
 
 
-CLASSES = modules_of_classes()
 ROWS = [
     tuple(cell.strip() for cell in line.strip("|").split("|"))
     for line in (ROOT / "docs/glossary.md").read_text().splitlines()
@@ -38,14 +40,14 @@ def class_names(terms: str) -> list[str]:
 
 
 def test_no_class_name_means_two_things():
-    doubled = {name: modules for name, modules in CLASSES.items() if len(modules) > 1}
+    doubled = {name: modules for name, modules in modules_of_classes().items() if len(modules) > 1}
     assert not doubled
 
 
 @pytest.mark.parametrize(("term", "meaning", "module"), ROWS, ids=lambda cell: cell[:20])
 def test_a_class_with_a_word_of_the_glossary_means_that(term, meaning, module):
     assert meaning
-    defined = [where for name in class_names(term) for where in CLASSES.get(name, [])]
+    defined = [where for name in class_names(term) for where in modules_of_classes().get(name, [])]
     assert [f"`{where}`" for where in defined] == ([module] if module else [])
 
 

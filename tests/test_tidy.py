@@ -36,6 +36,7 @@ ONLY_VALUES = {
     "dafka/gateway/group_events.py",
     "dafka/groups/events.py",
     "dafka/reasons.py",
+    "dafka/node/store_settings.py",
     "dafka/protocol/events.py",
     "dafka/protocol/consumer.py",
     "dafka/protocol/effects.py",

@@ -88,9 +88,10 @@ def test_topics_of_a_hello(dialect):
 
 @both
 def test_a_header(dialect):
-    frames = dialect.encode(messages.GetHeads("flights", "CC"))
+    hello = messages.ConsumerHello("ST", "CC", ("flights",))
+    frames = dialect.encode(hello)
     frames[-1] += bytes(HEADER_BYTES_MAX - len(frames[-1]))
-    assert dialect.decode(frames) == messages.GetHeads("flights", "CC")
+    assert dialect.decode(frames) == hello
     frames[-1] += b"\0"
     assert reason_of(dialect.decode, frames) == "header size"
 

@@ -6,6 +6,7 @@ import time
 from contextlib import ExitStack
 
 from dafka.cluster import Cluster
+from dafka.groups.membership import SESSION_MS_MAX
 from dafka.node.consumer import Consumer
 from dafka.node.producer import Producer
 from dafka.node.store import Store
@@ -48,6 +49,7 @@ class SmallCluster:
         self.queries = [f"tcp://{host}:{first + 2 * towers + one}" for one in range(stores)]
         self.endpoint, self.query = self.towers[0], self.queries[0]
         self.tower = None
+        self._begun = set()
 
     def start_tower(self, number=0, **settings):
         """Start one of its towers; the last one that was started is `tower`."""
@@ -65,11 +67,19 @@ class SmallCluster:
         return Cluster(towers or self.towers, **way), others
 
     def store(self, number=0, *, towers=None, **settings):
-        """One of its stores; started again, it goes on with the data of the one before."""
+        """One of its stores; started again, it goes on with the data of the one before.
+
+        At its first start it is as if it had run for long: on a new disk a store takes no
+        membership before a session is over (ADR 30), since it may have lost one.
+        """
         place, others = self.place(towers, settings)
         others = {"query": self.queries[number], "durability": Durability.OS} | others
         data = self.data(number)
-        return self._stack.enter_context(self._reopened(lambda: Store(data, place, **others)))
+        opened = self._stack.enter_context(self._reopened(lambda: Store(data, place, **others)))
+        if number not in self._begun:
+            self._begun.add(number)
+            opened._role._registers._opened_ms -= SESSION_MS_MAX
+        return opened
 
     def producer(self, *, towers=None, **settings):
         place, others = self.place(towers, settings)
