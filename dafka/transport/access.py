@@ -9,6 +9,7 @@ held by its towers and stores, may do everything.
 | subscribe to RECORD, RECORDS, HEAD, STORED-RECORDS | read, for every topic of the prefix |
 | subscribe to what is sent to a requester | to be it: its address begins with the fingerprint |
 | FETCH, GET-HEADS, CONSUMER-HELLO, questions at the query port | read |
+| the first three for another requester than its key's addresses | not to write, or to mirror |
 | RECORD, RECORDS, SLOT-RECORDS, HEAD and a producer's answers, all of its key's addresses | write |
 | the same under any address, and LOG-START | mirror |
 | commits of a group, and to be its member | write of `__consumer_offsets`, and the group |
@@ -82,8 +83,9 @@ class Sender:
 
     Attributes:
         rights: Those of its key.
-        mark: What the addresses begin with that it may write under. Empty where its rights alone
-            tell, so that few who send need be told apart.
+        mark: What the addresses begin with that it may write under, and ask for. Empty where its
+            rights alone tell, so that few who send need be told apart: who may only read can ask
+            for another reader, who gets the answer.
     """
 
     rights: Rights
@@ -182,9 +184,10 @@ def may_send(sender: Sender, message: Message) -> bool:
         return True
     match message:
         case messages.Fetch() | messages.GetHeads():
-            return rights.may_read(message.topic)
+            return rights.may_read(message.topic) and message.requester.startswith(sender.mark)
         case messages.ConsumerHello():
-            return all(rights.may_read(topic) for topic in message.topics)
+            own = message.consumer.startswith(sender.mark)
+            return own and all(rights.may_read(topic) for topic in message.topics)
         case messages.Ack() | messages.StoreHello() | messages.StoredRecords():
             return False
         case messages.DirectHead() if message.store is not None:

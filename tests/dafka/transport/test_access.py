@@ -170,6 +170,17 @@ def test_asking_for_all_topics_takes_the_right_to_all():
 FETCH = messages.Fetch("orders", "P", "C", 0, 1)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [FETCH, messages.GetHeads("orders", "C"), messages.ConsumerHello("S", "C", ("orders",))],
+    ids=lambda one: one.id.name,
+)
+def test_who_is_known_by_its_address_asks_for_itself_only(message):
+    both = Rights(EVERYTHING, EVERYTHING)
+    assert may_send(Sender(both, "C"), message)
+    assert not may_send(Sender(both, "D"), message)
+
+
 def test_of_what_arrives_what_may_be_sent_is_taken():
     head = messages.Head("orders", "P", 0)
     assert taken(Sender(READER), [head, FETCH, *STORING]) == [FETCH]
