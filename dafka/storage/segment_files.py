@@ -76,6 +76,8 @@ class SegmentFiles:
         self._sync, self._calls = sync, calls
         self.bytes_max = bytes_max
         """Of a segment."""
+        self._named = False
+        """Whether the directory is there, and its name on the disk."""
         self._active, self._end = 1, 0
         self._file: int | None = None
         self._taken = 0
@@ -269,14 +271,23 @@ class SegmentFiles:
             os.close(self._open.popitem()[1])
 
     def _roll(self, segment: int) -> None:
-        """Begin a segment, or open the one that is there."""
-        if not self._directory.exists():
-            self._calls.make_directory(self._directory)
-            self._sync_names(self._log)
+        """Begin a segment, or open the one that is there; the last one stays that if it cannot."""
+        if not self._named:
+            if not self._directory.exists():
+                self._calls.make_directory(self._directory)
+            self._sync_names(self._log)  # who made it may have died before
+            self._named = True
         if self._spare is not None and not self.path(segment).exists():
             self._use_again(self._spare, segment)
-        self._begin(segment)
-        self._sync_names(self._directory)
+        file = self._calls.open(self.path(segment))
+        try:
+            taken = self._calls.taken(file)
+            self._sync_names(self._directory)
+        except OSError:
+            os.close(file)
+            raise
+        self._shut()
+        self._file, self._taken = file, taken
         if segment != self._active:
             self._active, self._end = segment, 0
 
@@ -314,11 +325,6 @@ class SegmentFiles:
             return DirectoryLock(self._log, "log", BACKUP_LOCK)
         except StorageError:
             return None
-
-    def _begin(self, segment: int) -> None:
-        file = self._calls.open(self.path(segment))
-        self._shut()
-        self._file, self._taken = file, self._calls.taken(file)
 
     def _sync_names(self, directory: Path) -> None:
         if self._sync:

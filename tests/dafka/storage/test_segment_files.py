@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import closing
 from pathlib import Path
@@ -81,6 +82,54 @@ def test_holes_next_to_each_other_give_whole_pages_back(files):
     assert after[12_288:36_864] == bytes(36_864 - 12_288)
     assert after[:12_288] + after[36_864:] == before[:12_288] + before[36_864:]
     assert files.taken() < taken
+
+
+class RefusedOnce(FileCalls):
+    """A system that refuses its next call of this name."""
+
+    name = ""
+
+    def refuses(self, name):
+        if name == self.name:
+            self.name = ""
+            raise OSError(errno.EIO, "Input/output error")
+
+    def open(self, path):
+        self.refuses("open")
+        return super().open(path)
+
+    def taken(self, file):
+        self.refuses("taken")
+        return super().taken(file)
+
+    def sync_directory(self, path):
+        self.refuses(f"sync {path.name}")
+        super().sync_directory(path)
+
+
+@pytest.mark.parametrize("name", ["open", "taken", "sync segments"])
+def test_a_segment_that_cannot_be_begun_leaves_the_last_one_as_it_is(tmp_path, name):
+    """What came next was written to the new one, as if it were the old."""
+    calls = RefusedOnce()
+    with closing(SegmentFiles(tmp_path, sync=True, bytes_max=100_000, calls=calls)) as files:
+        files.append([b"1" * 90_000])
+        calls.name = name
+        with pytest.raises(OSError, match="Input/output error"):
+            files.append([b"2" * 90_000])
+        assert files.append([b"3" * 5_000]) == (1, 90_000)
+        assert files.read(1, 89_999, 9_999) == b"1" + b"3" * 5_000
+        assert files.append([b"4" * 90_000]) == (2, 0)
+
+
+def test_the_name_of_the_directory_is_synced_until_that_has_been_done(tmp_path):
+    calls = RefusedOnce()
+    with closing(SegmentFiles(tmp_path / "log", sync=True, calls=calls)) as files:
+        (tmp_path / "log").mkdir()
+        for _ in range(2):
+            calls.name = "sync log"
+            with pytest.raises(OSError, match="Input/output error"):
+                files.append([b"1"])
+        assert files.append([b"1"]) == (1, 0)
 
 
 class SlowCalls(FileCalls):
