@@ -268,6 +268,7 @@ def restore(
                     f"cannot restore {str(source)!r}: its {name} is damaged ({size:,} bytes of "
                     f"{said[0]:,}, SHA-256 {digest}); take another backup"
                 )
+        _contents(draft)  # a backup of a version before may have an index that is behind
         identity = _as_new(draft, keeps)
         sync_path(draft / FILE, os.O_RDWR)
         if (draft / SEGMENTS).exists():
@@ -351,12 +352,22 @@ def _copied(directory: Path, draft: Path, progress: Progress) -> None:
 
 
 def _segments_of(environment: lmdb.Environment) -> tuple[Standpoint, dict[int, SegmentUse]]:
-    """Up to where an index has what segments have, and what of them it needs."""
-    table = environment.open_db(rows.SEGMENTS, create=False)
+    """Up to where an index has what segments have, and what of them it needs.
+
+    Raises:
+        StorageError: That was never said.
+    """
     with environment.begin() as transaction:
-        return rows.segments_of(
-            (key, value[:-CHECKSUM_BYTES]) for key, value in transaction.cursor(table)
-        )
+        try:
+            table = environment.open_db(rows.SEGMENTS, transaction, create=False)
+            return rows.segments_of(
+                (key, value[:-CHECKSUM_BYTES]) for key, value in transaction.cursor(table)
+            )
+        except (lmdb.NotFoundError, KeyError):
+            raise StorageError(
+                f"cannot back up log at {environment.path()!r}: it was killed before it was whole; "
+                "start the store once"
+            ) from None
 
 
 def _end_of(files: SegmentFiles, standpoint: Standpoint) -> Standpoint:
@@ -442,6 +453,7 @@ def _contents(copy: Path) -> tuple[str, dict[str, dict[str, tuple[int, int]]]]:
     """Open a copy, and see its store's address, and where its partitions end."""
     found: dict[str, dict[str, tuple[int, int]]] = {}
     with closing(LmdbLog(copy)) as log:
+        log.commit()  # else segments would say again what is taken from it as it is restored
         for partition, extent in log.extents().items():
             found.setdefault(partition.topic, {})[partition.address] = _ends(extent)
         return log.identity, found

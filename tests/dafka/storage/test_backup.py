@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import shutil
 import signal
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import lmdb
 import pytest
@@ -17,9 +17,10 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.storage import backup
 from dafka.storage.backup import back_up, read_manifest, restore
 from dafka.storage.check import check
-from dafka.storage.environment import BACKUP_LOCK, DirectoryLock
+from dafka.storage.environment import BACKUP_LOCK, DirectoryLock, Environment
 from dafka.storage.lmdb_log import LmdbLog
 from dafka.storage.log import TableEntry
+from dafka.storage.log_index import LogIndex
 from dafka.storage.new_disk import catch_up, is_new
 from tests.support.earlier_log import as_format_5
 
@@ -111,6 +112,55 @@ def write_on(directory, begin, done):
 
 
 @pytest.mark.slow
+def behind(monkeypatch):
+    """Indexes are read, and not written."""
+
+    def refuse(*_):
+        raise StorageError("cannot commit: no room")
+
+    monkeypatch.setattr(LogIndex, "commit", refuse)
+
+
+def said_by(log):
+    log.append(
+        (), entries=[TableEntry("promises", b"k", b"new"), TableEntry("commits", b"g", b"1")]
+    )
+
+
+def test_a_target_with_no_room_for_the_index_takes_no_backup(tmp_path, monkeypatch):
+    log = LmdbLog(tmp_path / "store")
+    said_by(log)
+    log._release()  # as by kill -9
+    behind(monkeypatch)
+    with pytest.raises(StorageError, match="no room"):
+        made(tmp_path)
+    assert not (tmp_path / "backup").exists()
+
+
+def test_a_backup_with_an_index_that_is_behind_says_nothing_when_it_is_restored(
+    tmp_path, monkeypatch
+):
+    """Segments said again what had been taken from the index."""
+    log = LmdbLog(tmp_path / "store")
+    said_by(log)
+    log._release()  # as by kill -9
+    with monkeypatch.context() as before:
+        behind(before)
+        before.setattr(LmdbLog, "commit", lambda _: None)  # as it was
+        made(tmp_path)
+    restored(tmp_path)
+    with opened(tmp_path / "restored") as log:
+        assert log.get("promises", b"k") is None
+        assert log.get("commits", b"g") == b"1"
+
+
+def test_a_log_that_was_killed_as_it_was_made_is_refused(tmp_path):
+    with closing(Environment(tmp_path / "new", kind="log", tables=(), layout=backup.FORMAT)):
+        pass
+    with pytest.raises(StorageError, match="killed before it was whole; start the store once"):
+        made(tmp_path, store="new")
+
+
 def test_a_log_that_is_written_to_meanwhile_is_copied_as_it_was_at_one_moment(tmp_path):
     context = multiprocessing.get_context("spawn")
     begin, written = context.Event(), context.Event()
