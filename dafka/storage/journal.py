@@ -9,6 +9,7 @@ nothing.
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from dafka.errors import RestartError, StorageError
@@ -43,6 +44,9 @@ INDEXED_BYTES = 8 << 20
 INDEXED_APPENDS = 1_000
 """... behind so many appends: who opens the log after a crash has no more to read again."""
 
+REFUSED_MS = 1_000
+"""So long no records are taken in after the index could not be committed."""
+
 _HOLES_MAX = 100_000
 """What is to be given back while a backup is made; of more, those that wait longest stay."""
 
@@ -67,7 +71,12 @@ class Journal:
         self._indexed_bytes = indexed_bytes
         self._behind = False
         """Whether the index lacks what segments have, and has to be read again before it is used.
-        What of it is in memory is right all the same."""
+        It does from before a change until behind it: else, whatever ended that, a later commit
+        would say that the index has it. What of it is in memory is right where the disk refused."""
+        self._refusal: str | None = None
+        """Why the index could not be committed when that was last tried, by the disk."""
+        self._refused_ms = 0
+        """When that was."""
         self._pending = self._pending_bytes = 0
         """Frames that are not in the index on the disk, and their bytes."""
         self._gone: list[int] = []
@@ -95,25 +104,41 @@ class Journal:
             RestartError: The disk refused, and what is there cannot be said.
         """
         if self._pending_bytes >= self._indexed_bytes or self._pending >= INDEXED_APPENDS:
-            self.commit()
+            self._commit_before(change)
         if self._behind or change.trims:  # which read it
             self.index()
         plan = self._index.plan(change)
+        contents = [one.content for one in change.batches]
+        self._behind = True  # until the index has it, whatever comes between
         try:
-            contents = [one.content for one in change.batches]
             segment, spans = self._write(self._said(plan), plan.heads, contents)
         except StorageError:
+            self._behind = False
             if change.batches:
                 self._make_room()
                 raise
             self._change_index_alone(change)
             return
-        try:
-            done = self._index.perform(plan, segment, spans)
-        except StorageError:
-            done = False
-        if not done:
+        with suppress(StorageError):
+            self._behind = not self._index.perform(plan, segment, spans)
+        if self._behind:
             self._read_again()
+
+    def _commit_before(self, change: LogChange) -> None:
+        """Commit, but for records not again so soon after that was refused.
+
+        What is not committed is lost each time, and read again for whoever reads next.
+        """
+        waited_ms = change.arrival_ms - self._refused_ms
+        if self._refusal is not None and change.batches and 0 <= waited_ms < REFUSED_MS:
+            raise StorageError(self._refusal)
+        self._refused_ms = change.arrival_ms
+        try:
+            self.commit()
+        except StorageError as error:
+            self._refusal = str(error)
+            raise
+        self._refusal = None
 
     def commit(self) -> None:
         """Have the index on the disk as well, and give back what nothing needs.
@@ -123,14 +148,9 @@ class Journal:
             RestartError: The same, and they cannot be read.
         """
         if self._pending:
-            try:
-                self.index()
-                while not self._committed():
-                    self._read_again()
-            except StorageError:
-                self._environment.drop()
-                self._behind = True
-                raise
+            self.index()
+            while not self._committed():
+                self._read_again()
         self._clear_up(self._files.bytes_max)
 
     def settle(self) -> None:
@@ -142,6 +162,9 @@ class Journal:
         Raises:
             RestartError: Segments cannot be read.
         """
+        if self._behind:
+            self._environment.drop()
+            return
         try:
             self.commit()
         except StorageError as error:
@@ -207,15 +230,16 @@ class Journal:
 
     def _load(self) -> None:
         """Know what is there, in the index and behind it."""
-        if not self._index.stands() and any(self._files.sizes().values()):
+        with self._environment.errors("open"):
+            sizes = self._files.sizes()
+        if not self._index.stands() and any(sizes.values()):
             raise self._environment.damaged("open", "there are segments that it does not know")
         standpoint = self._index.load()
         while not self._replayed(standpoint):
             standpoint = self._index.load()
         # Those that nothing needed when the log was closed.
         kept = self._index.used
-        before = (one for one in self._files.sizes() if one < standpoint.segment)
-        self._gone = [one for one in before if one not in kept]
+        self._gone = [one for one in sizes if one < standpoint.segment and one not in kept]
         self.settle()
 
     def _read_again(self) -> None:
@@ -237,11 +261,9 @@ class Journal:
         Raises:
             StorageError: The disk refused, and all is lost.
         """
-        try:
-            return self._index.write()
-        except StorageError:
-            self._behind = True
-            raise
+        self._behind = True
+        self._behind = not self._index.write()
+        return not self._behind
 
     def _replayed(self, standpoint: Standpoint) -> bool:
         """Do what segments say behind a place; False if the map was too small, and all is lost.
@@ -251,7 +273,7 @@ class Journal:
         """
         self._standpoint = standpoint
         self._pending = self._pending_bytes = 0
-        self._behind = False
+        self._behind = True
         with self._environment.errors("open"):
             sizes = self._files.sizes()
             for segment, use in self._index.used.items():
@@ -270,11 +292,12 @@ class Journal:
                 except StorageError as error:
                     raise self._damaged(segment, str(error)) from error
                 if scan.end:
-                    self._files.settle(segment)
+                    self._files.settle(segment, base, octets[: scan.end])
                 self._pending_bytes += scan.end
                 last, end = segment, base + scan.end
             self._files.go_on(last, end)
         self._standpoint = standpoint._replace(segment=last, end=end, number=scan.number)
+        self._behind = False
         return True
 
     def _replay(
@@ -322,13 +345,19 @@ class Journal:
         """
         self.commit()
         try:
-            while not self.index().perform(self._index.plan(change), self._standpoint.segment, ()):
+            while not self._changed_alone(change):
                 self._read_again()
-            self._pending += 1
-            self.commit()
         except StorageError:
             self._read_again()  # what is in memory has it
             raise
+        self._clear_up(self._files.bytes_max)
+
+    def _changed_alone(self, change: LogChange) -> bool:
+        """Whether the index has it on the disk; if not there is room for it now, and it is lost."""
+        plan = self.index().plan(change)
+        self._behind = True
+        done = self._index.perform(plan, self._standpoint.segment, ())
+        return done and self._committed()
 
     def _moved(self) -> bool:
         """Move what is left of sparse segments to the last one; False if the map was too small."""
@@ -347,8 +376,10 @@ class Journal:
                 number, first = rows.batch_place(place)
                 outline = rows.outline_of(first, row)
                 heads.append(ContentHead(number, first, outline.end - first, outline.size))
+            self._behind = True
             segment, spans = self._write(FrameChange(0, moved=True), heads, contents)
-            if not self._index.move(moved, segment, spans):
+            self._behind = not self._index.move(moved, segment, spans)
+            if self._behind:
                 return False
         return True
 
@@ -388,8 +419,10 @@ class Journal:
     def _committed(self) -> bool:
         """Whether the index is on the disk; if not there is room for it now, and it is lost."""
         standpoint = self._standpoint._replace(following=self._index.following)
+        self._behind = True
         if not self._index.commit(standpoint):
             return False
+        self._behind = False
         self._standpoint = standpoint
         self._pending = self._pending_bytes = 0
         gone, holes = self._index.settled(standpoint.segment)

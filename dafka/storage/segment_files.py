@@ -37,6 +37,7 @@ _SUFFIX = ".log"
 _OPEN_MAX = 64
 """Files that are kept open for reading."""
 
+_FULL = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
 _CHUNK_BYTES = 1 << 20
 _UNSEEN_BYTES = 1 << 20
 """So many are written before it is looked again what is left."""
@@ -143,8 +144,11 @@ class SegmentFiles:
         self._shut()
         self._active, self._end = segment, end
 
-    def settle(self, segment: int) -> None:
-        """See a segment on the disk: who wrote to it may have died before its sync.
+    def settle(self, segment: int, at: int, octets: bytes) -> None:
+        """See on the disk what was read there: who wrote it may have died before its sync.
+
+        It is written once more: a sync that failed is told once, and then the system takes what it
+        did not write for written.
 
         Raises:
             OSError: The disk refused.
@@ -152,6 +156,11 @@ class SegmentFiles:
         if self._sync:
             file = self._calls.open(self.path(segment))
             try:
+                try:
+                    self._write(file, [octets], at)
+                except OSError as error:
+                    if error.errno not in _FULL:  # where what is there takes room to be written
+                        raise
                 self._calls.sync(file)
             finally:
                 os.close(file)
@@ -171,7 +180,7 @@ class SegmentFiles:
         assert self._file is not None
         self._see_room(self._file, size)
         try:
-            self._write(self._file, pieces)
+            self._write(self._file, pieces, self._end)
             if self._sync:
                 self._calls.sync(self._file)
         except OSError as error:
@@ -330,8 +339,8 @@ class SegmentFiles:
         if self._sync:
             self._calls.sync_directory(directory)
 
-    def _write(self, file: int, pieces: Sequence[bytes]) -> None:
-        at, rest = self._end, [*pieces]
+    def _write(self, file: int, pieces: Sequence[bytes], at: int) -> None:
+        rest = [*pieces]
         while rest:
             written = self._calls.write(file, rest[:_PIECES_MAX], at)
             at += written

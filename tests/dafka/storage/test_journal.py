@@ -6,12 +6,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from dafka.errors import StorageError
+from dafka.errors import RestartError, StorageError
 from dafka.model import Batch, Partition
 from dafka.storage.environment import BACKUP_LOCK, DirectoryLock, Environment
 from dafka.storage.file_calls import FILE_CALLS, FileCalls
 from dafka.storage.journal import INDEXED_APPENDS, Journal
-from dafka.storage.log import ChangeOrder
+from dafka.storage.log import ChangeOrder, TableEntry
 from dafka.storage.log_index import TABLES, LogChange, LogIndex
 from dafka.storage.segment_files import SegmentFiles
 
@@ -19,9 +19,9 @@ P = Partition("orders", "A1")
 
 
 @contextmanager
-def opened(directory, indexed_bytes=1 << 20, calls=FILE_CALLS, bytes_max=1_000):
+def opened(directory, indexed_bytes=1 << 20, calls=FILE_CALLS, bytes_max=1_000, **settings):
     with ExitStack() as things:
-        environment = Environment(directory, kind="log", tables=TABLES, layout="6")
+        environment = Environment(directory, kind="log", tables=TABLES, layout="6", **settings)
         things.callback(environment.close)
         index = LogIndex(environment, ChangeOrder("x"), 10)
         files = SegmentFiles(directory, sync=True, bytes_max=bytes_max, calls=calls)
@@ -30,9 +30,13 @@ def opened(directory, indexed_bytes=1 << 20, calls=FILE_CALLS, bytes_max=1_000):
         yield made
 
 
-def appended(journal_, sequence, octets=400):
+def appended(journal_, sequence, octets=400, arrival_ms=7):
     batch = Batch(P, sequence, 1, bytes([sequence]) * octets)
-    journal_.change(LogChange([batch], {}, {}, (), (), 7))
+    journal_.change(LogChange([batch], {}, {}, (), (), arrival_ms))
+
+
+def entered(journal_, key, value):
+    journal_.change(LogChange([], {}, {}, [TableEntry("table", key, value)], (), 7))
 
 
 def trimmed(journal_, sequence):
@@ -235,3 +239,149 @@ def test_a_stray_file_takes_the_place_of_no_segment(tmp_path, name):
     stray.unlink()
     with opened(tmp_path) as one:
         assert one.index().extents[P].head == 0
+
+
+class RefusesRead(FileCalls):
+    """A disk that refuses the next call of this name but so many."""
+
+    name, left = "", 0
+
+    def __getattribute__(self, name):
+        if name == object.__getattribute__(self, "name"):
+            self.left -= 1
+            if self.left < 0:
+                self.name = ""
+                return refuse
+        return object.__getattribute__(self, name)
+
+
+def refused_once(monkeypatch, of, name, error):
+    """The next call of this fails."""
+    real = getattr(of, name)
+
+    def once(*_):
+        monkeypatch.setattr(of, name, real)
+        raise error
+
+    monkeypatch.setattr(of, name, once)
+
+
+@pytest.mark.parametrize(("name", "left"), [("open", 0), ("sync", 0), ("read", 0), ("read", 1)])
+def test_a_log_is_whole_whatever_refused_to_be_read_again(tmp_path, monkeypatch, name, left):
+    """The index had what was read so far, and not up to where: it could not be opened any more."""
+    calls = RefusesRead()
+    with opened(tmp_path, calls=calls) as one:
+        for sequence in range(20):
+            appended(one, sequence)
+        refused_once(monkeypatch, LogIndex, "commit", StorageError("no"))
+        with pytest.raises(StorageError, match="no"):
+            one.commit()
+        calls.name, calls.left = name, left
+        with pytest.raises(RestartError):
+            one.index()
+        one.settle()  # as a log does that is closed
+    with opened(tmp_path) as one:
+        assert one.index().extents[P][:2] == (0, 19)
+
+
+def entered_and_compacted(journal_):
+    entered(journal_, b"key", b"two")
+    journal_.compact()
+
+
+@pytest.mark.parametrize("name", ["perform", "write", "commit", "move"])
+def test_a_log_is_whole_whatever_went_wrong_with_its_index(tmp_path, monkeypatch, name):
+    """What had been acknowledged since the last commit was lost by closing it in order."""
+    with opened(tmp_path) as one:
+        for sequence in range(10):
+            appended(one, sequence, 400 - sequence)
+        trimmed(one, 3)
+        one.commit()
+        for sequence in range(10, 20):
+            appended(one, sequence, 400 - sequence)
+        entered(one, b"key", b"one")
+        lost = Environment.drop
+        real = getattr(LogIndex, name)
+
+        def half(self, *given):
+            real(self, *given)
+            lost(self._environment)
+            raise MemoryError
+
+        with monkeypatch.context() as failing:
+            failing.setattr(LogIndex, name, half)
+            with pytest.raises(MemoryError):
+                entered_and_compacted(one)
+        one.settle()
+    with opened(tmp_path) as one:
+        assert one.index().extents[P][:2] == (3, 19)
+        rows = [row for _, row in one.index().batches(P, 3)]
+        assert [one.content(row) for row in rows] == [bytes([n]) * (400 - n) for n in range(3, 20)]
+        assert one.strays(P) == []
+
+
+def test_what_the_index_has_alone_is_there_also_if_its_map_was_too_small(tmp_path):
+    """At one of so many the map is full as it is committed: that one was lost."""
+    disk = FullDisk()
+    with opened(tmp_path, calls=disk, map_bytes=1 << 17, sync=False) as one:
+        appended(one, 0)
+        disk.full = True
+        for number in range(400):
+            entered(one, b"%d" % number, bytes(number))
+            with one._environment.reading() as transaction:
+                table = one._environment.table(b"entries")
+                assert transaction.stat(table)["entries"] == number + 1
+
+
+def test_what_is_read_again_is_written_over_before_it_is_synced(tmp_path):
+    """A system that could not write it says so once, and then takes it for written."""
+    with opened(tmp_path, bytes_max=1 << 20) as one:
+        for sequence in range(3):
+            appended(one, sequence)
+    segment = tmp_path / "segments/0000000001.log"
+    octets = segment.read_bytes()
+    calls = []
+
+    class Written(FileCalls):
+        def write(self, file, pieces, at):
+            calls.append((at, b"".join(pieces)))
+            return super().write(file, pieces, at)
+
+        def sync(self, file):
+            calls.append("sync")
+            super().sync(file)
+
+    with opened(tmp_path, calls=Written()) as one:
+        assert calls == [(0, octets), "sync"]
+    assert segment.read_bytes() == octets
+
+
+def test_where_the_index_is_refused_records_are_for_a_second(tmp_path, monkeypatch):
+    """Each try costs the next read to read segments again, which takes up to a second."""
+    tries = []
+
+    def refuse_to_commit(*_):
+        tries.append(1)
+        raise StorageError("cannot commit: no room")
+
+    with opened(tmp_path, indexed_bytes=1_000) as one:
+        for sequence in range(3):
+            appended(one, sequence)
+        with monkeypatch.context() as refusing:
+            refusing.setattr(LogIndex, "commit", refuse_to_commit)
+            for arrival_ms in (7, 8, 1_006, 1_007, 1_008, 5):
+                with pytest.raises(StorageError, match="cannot commit: no room"):
+                    appended(one, 3, arrival_ms=arrival_ms)
+            assert len(tries) == 3  # a clock that goes back is no reason to wait
+            with pytest.raises(StorageError, match="cannot commit: no room"):
+                trimmed(one, 1)
+            assert len(tries) == 4  # it makes room
+        appended(one, 3, arrival_ms=5_000)
+        assert one.index().extents[P][:2] == (0, 3)
+
+
+def test_what_is_no_segment_is_named_where_the_index_is_new(tmp_path):
+    (tmp_path / "segments").mkdir()
+    (tmp_path / "segments/1.log").write_bytes(b"not ours")
+    with pytest.raises(StorageError, match=r"1\.log"), opened(tmp_path):
+        pass
