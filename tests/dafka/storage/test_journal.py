@@ -19,11 +19,18 @@ P = Partition("orders", "A1")
 
 
 @contextmanager
-def opened(directory, indexed_bytes=1 << 20, calls=FILE_CALLS, bytes_max=1_000, **settings):
+def opened(
+    directory,
+    indexed_bytes=1 << 20,
+    calls=FILE_CALLS,
+    bytes_max=1_000,
+    index_of=LogIndex,
+    **settings,
+):
     with ExitStack() as things:
         environment = Environment(directory, kind="log", tables=TABLES, layout="6", **settings)
         things.callback(environment.close)
-        index = LogIndex(environment, ChangeOrder("x"), 10)
+        index = index_of(environment, ChangeOrder("x"), 10)
         files = SegmentFiles(directory, sync=True, bytes_max=bytes_max, calls=calls)
         made = Journal(environment, index, files, indexed_bytes)
         things.callback(made.close)
@@ -177,10 +184,6 @@ def test_what_neither_segment_nor_index_takes_is_not_there(tmp_path, monkeypatch
         appended(one, 1)
         one.commit()
         disk.full = True
-
-        def refuse_to_commit(*_):
-            raise StorageError("cannot commit")
-
         with monkeypatch.context() as refusing:
             refusing.setattr(LogIndex, "commit", refuse_to_commit)
             with pytest.raises(StorageError, match="cannot commit"):
@@ -255,15 +258,8 @@ class RefusesRead(FileCalls):
         return object.__getattribute__(self, name)
 
 
-def refused_once(monkeypatch, of, name, error):
-    """The next call of this fails."""
-    real = getattr(of, name)
-
-    def once(*_):
-        monkeypatch.setattr(of, name, real)
-        raise error
-
-    monkeypatch.setattr(of, name, once)
+def refuse_to_commit(*_):
+    raise StorageError("cannot commit")
 
 
 @pytest.mark.parametrize(("name", "left"), [("open", 0), ("sync", 0), ("read", 0), ("read", 1)])
@@ -273,9 +269,10 @@ def test_a_log_is_whole_whatever_refused_to_be_read_again(tmp_path, monkeypatch,
     with opened(tmp_path, calls=calls) as one:
         for sequence in range(20):
             appended(one, sequence)
-        refused_once(monkeypatch, LogIndex, "commit", StorageError("no"))
-        with pytest.raises(StorageError, match="no"):
-            one.commit()
+        with monkeypatch.context() as refusing:
+            refusing.setattr(LogIndex, "commit", refuse_to_commit)
+            with pytest.raises(StorageError, match="cannot commit"):
+                one.commit()
         calls.name, calls.left = name, left
         with pytest.raises(RestartError):
             one.index()
@@ -284,15 +281,40 @@ def test_a_log_is_whole_whatever_refused_to_be_read_again(tmp_path, monkeypatch,
         assert one.index().extents[P][:2] == (0, 19)
 
 
+class LosesAll(LogIndex):
+    """An index that ends with an error behind a call of this name, and loses all it has not
+    committed."""
+
+    name = ""
+
+    def behind(self, name, done):
+        if name == self.name:
+            self._environment.drop()
+            raise MemoryError
+        return done
+
+    def perform(self, *given):
+        return self.behind("perform", super().perform(*given))
+
+    def write(self):
+        return self.behind("write", super().write())
+
+    def commit(self, standpoint):
+        return self.behind("commit", super().commit(standpoint))
+
+    def move(self, *given):
+        return self.behind("move", super().move(*given))
+
+
 def entered_and_compacted(journal_):
     entered(journal_, b"key", b"two")
     journal_.compact()
 
 
 @pytest.mark.parametrize("name", ["perform", "write", "commit", "move"])
-def test_a_log_is_whole_whatever_went_wrong_with_its_index(tmp_path, monkeypatch, name):
+def test_a_log_is_whole_whatever_went_wrong_with_its_index(tmp_path, name):
     """What had been acknowledged since the last commit was lost by closing it in order."""
-    with opened(tmp_path) as one:
+    with opened(tmp_path, index_of=LosesAll) as one:
         for sequence in range(10):
             appended(one, sequence, 400 - sequence)
         trimmed(one, 3)
@@ -300,18 +322,11 @@ def test_a_log_is_whole_whatever_went_wrong_with_its_index(tmp_path, monkeypatch
         for sequence in range(10, 20):
             appended(one, sequence, 400 - sequence)
         entered(one, b"key", b"one")
-        lost = Environment.drop
-        real = getattr(LogIndex, name)
-
-        def half(self, *given):
-            real(self, *given)
-            lost(self._environment)
-            raise MemoryError
-
-        with monkeypatch.context() as failing:
-            failing.setattr(LogIndex, name, half)
-            with pytest.raises(MemoryError):
-                entered_and_compacted(one)
+        index = one.index()
+        index.name = name
+        with pytest.raises(MemoryError):
+            entered_and_compacted(one)
+        index.name = ""
         one.settle()
     with opened(tmp_path) as one:
         assert one.index().extents[P][:2] == (3, 19)
