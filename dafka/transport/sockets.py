@@ -342,15 +342,8 @@ def _socket(
 ) -> zmq.Socket[bytes]:
     ours = context()
     ours.set(zmq.MAX_SOCKETS, SOCKETS_MAX)  # counts until the first is made
-    try:
+    with _enough_files():
         socket = ours.socket(kind)
-    except zmq.ZMQError as error:
-        if error.errno != errno.EMFILE:
-            raise
-        raise MisuseError(
-            f"cannot open another socket: this process has {SOCKETS_MAX}, or all the files it may "
-            "have (ulimit -n); run fewer nodes in it"
-        ) from error
     socket.set(zmq.SNDHWM, send_mark)
     socket.set(zmq.RCVHWM, receive_mark)
     socket.set(zmq.MAXMSGSIZE, frame_bytes_max + CURVE_BYTES)
@@ -369,6 +362,19 @@ def _socket(
     socket.set(zmq.LINGER, 0)
     socket.set(zmq.AFFINITY, _MAIN_THREAD)
     return socket
+
+
+@contextmanager
+def _enough_files() -> Iterator[None]:
+    try:
+        yield
+    except zmq.ZMQError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        raise MisuseError(
+            f"cannot open another socket: this process has {SOCKETS_MAX}, or all the files it may "
+            "have (ulimit -n); run fewer nodes in it"
+        ) from error
 
 
 FRAMES_MAX = 4
@@ -461,14 +467,22 @@ class Connections:
 
     Args:
         socket: Not connected yet.
+
+    Raises:
+        MisuseError: The process may open no more files.
     """
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket
         name = f"inproc://dafka.connections.{next(_names)}"
-        socket.monitor(name, sum(_CHANGES))
         self.socket = sockets.monitor()
         """Readable when there are changes."""
+        try:
+            with _enough_files():
+                socket.monitor(name, sum(_CHANGES))
+        except MisuseError:
+            self.socket.close(0)
+            raise
         self.socket.connect(name)
 
     def changes(self) -> Iterator[tuple[str, ConnectionChange]]:

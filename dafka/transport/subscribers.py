@@ -145,11 +145,15 @@ class Subscribers:
 
     def _open(self, sender: Sender) -> None:
         socket = sockets.subscriber()
+        try:
+            connections = Connections(socket)
+        except MisuseError:
+            socket.close(0)
+            raise
         for prefix, count in self._prefixes.items():
             for _ in range(count):
                 socket.subscribe(prefix)
         self._senders[socket] = sender
-        connections = Connections(socket)
         self._connections[sender] = socket, connections
         self._reports[connections.socket] = sender
 

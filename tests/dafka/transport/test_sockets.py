@@ -81,6 +81,7 @@ def test_every_factory_is_among_them():
         "connect",
         "is_address",
         "_socket",
+        "_enough_files",
         "parse_monitor_message",
         "receive_frames",
         "send_at_once",

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from dafka.limits import SENDERS_MAX
@@ -91,6 +94,43 @@ def test_there_is_a_bound_and_room_again(pairs, credentials, opened):
     assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0]) == "too many peers"
     subscribers.disconnect("tcp://127.0.0.1:9")
     assert subscribers.connect("tcp://127.0.0.1:10", pairs["bob"][0]) is None
+
+
+NEAR_THE_LIMIT = """
+import os, resource
+from dafka.transport.access import Access, Rights
+from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.subscribers import Subscribers
+
+writer, cluster, keys = Rights(("orders",), ("orders",)), new_keys(), [new_keys(), new_keys()]
+credentials = Credentials(Access(cluster[0], {public: writer for public, _ in keys}), *cluster)
+found = Subscribers(credentials)
+found.connect("tcp://127.0.0.1:9", keys[0][0])
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 40, hard))
+taken = []
+try:
+    while True:
+        taken.append(os.open("/dev/null", os.O_RDONLY))
+except OSError:
+    pass
+for free in range(40):  # what was closed is free a moment later
+    told = found.connect("tcp://127.0.0.1:10", keys[1][0])
+    print(free, told, len(found.sockets))
+    if told is None:
+        break
+    os.close(taken.pop())
+"""
+
+
+def test_a_key_for_which_no_file_is_left_is_left_out():
+    """With one or two files left a node ended, and what had been opened was polled for ever."""
+    words = [sys.executable, "-c", NEAR_THE_LIMIT]
+    told = subprocess.check_output(words, text=True, timeout=60).splitlines()
+    *left_out, last = told
+    assert left_out == [f"{free} too many peers 2" for free in range(len(left_out))]
+    assert len(left_out) > 1
+    assert last == f"{len(left_out)} None 3"
 
 
 def test_a_socket_that_is_opened_late_listens_to_the_same(pairs, subscribers, opened):
