@@ -134,7 +134,10 @@ class Mesh:
         # What one node sends is its own affair; what the others can read is the cluster's.
         self._bundles = Bundles(self._dialect, written=cluster.shape() is Shape.BATCHES)
         self._publisher = sockets.publisher(mark)
-        self._unread, self._listening = Unread(self._publisher), Listening()
+        self._unread, self._listening = (
+            Unread(self._publisher),
+            Listening(counted=credentials is not None),
+        )
         if credentials is not None:
             self._publisher.set(zmq.XPUB_MANUAL, 1)
         self._slots, self._names = SlotListeners(), HostNames()
@@ -413,7 +416,7 @@ class Mesh:
                 self._unsubscribe(prefix, subscription)
                 continue
             if self._credentials is not None:
-                if self._disordered or not self._may_subscribe(frame, subscription):
+                if not self._may_subscribe(frame, subscription):
                     yield Dropped("subscription not permitted")
                     continue
                 # To whom the subscription just received belongs: nobody is subscribed otherwise.
@@ -430,9 +433,8 @@ class Mesh:
                 yield PeerListened(*subscription)
 
     def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
-        if subscription is not None:
+        if subscription is not None and self._listening.left(*subscription):
             self._singles.left(*subscription)
-            self._listening.left(*subscription)
         if self._credentials is not None and not self._disordered:
             self._publisher.set(zmq.UNSUBSCRIBE, prefix)
 
@@ -440,13 +442,16 @@ class Mesh:
         assert self._credentials is not None
         key = user_of(frame)
         rights = self._credentials.access.of(key)
-        if (
+        permitted = (
             rights is not None
             and subscription is not None
             and (may_subscribe(rights, key, *subscription))
-        ):
+        )
+        if permitted and not self._disordered:
             return True
-        if shedder.watching and shedder.refused(frame, key):
+        if subscription is not None:
+            self._listening.refused(*subscription)
+        if not permitted and shedder.watching and shedder.refused(frame, key):
             authenticator.shut_out(key)
         return False
 

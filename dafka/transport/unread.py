@@ -8,7 +8,7 @@ it gives back once it is in the kernel's hands, or dropped; so what it holds is 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
 from dafka.limits import REQUESTERS_MAX, UNREAD_BYTES_MAX, UNREAD_PEER_BYTES_MAX
@@ -117,25 +117,47 @@ class Listening:
     """Requesters whose answers somebody listens for: what nobody would get need not be read.
 
     Args:
+        counted: Whether the end of each subscription is told, also of those that were refused, and
+            not only of the last: so ZeroMQ does where there are keys. A peer that has connected
+            again is subscribed twice until the end of the connection before is noticed.
         requesters_max: So many are known; when there are more, anybody may be.
     """
 
-    def __init__(self, requesters_max: int = REQUESTERS_MAX) -> None:
+    def __init__(self, *, counted: bool = False, requesters_max: int = REQUESTERS_MAX) -> None:
+        self._counted = counted
         self._requesters_max = requesters_max
-        self._known: set[tuple[MessageId, str]] = set()
+        self._known: Counter[tuple[MessageId, str]] = Counter()
+        self._refused: set[tuple[MessageId, str]] = set()
+        """Of these it is not told whose subscription ends."""
 
     def listened(self, message_id: MessageId, key: str) -> None:
         """A peer has subscribed."""
-        if message_id in _ANSWERS and len(self._known) < self._requesters_max:
-            self._known.add((message_id, key))
+        if message_id in _ANSWERS and not self._full():
+            self._known[message_id, key] += 1
 
-    def left(self, message_id: MessageId, key: str) -> None:
-        """No peer is subscribed any more."""
-        if len(self._known) < self._requesters_max:  # else some are not known
-            self._known.discard((message_id, key))
+    def refused(self, message_id: MessageId, key: str) -> None:
+        """A peer has subscribed who may not."""
+        if message_id in _ANSWERS and not self._full():
+            self._refused.add((message_id, key))
+
+    def left(self, message_id: MessageId, key: str) -> bool:
+        """A subscription has ended; whether no peer is subscribed any more."""
+        place = message_id, key
+        if self._full():  # some are not known
+            return not self._counted
+        if place in self._refused:
+            return False
+        self._known[place] = self._known[place] - 1 if self._counted else 0
+        if self._known[place] > 0:
+            return False
+        del self._known[place]
+        return True
+
+    def _full(self) -> bool:
+        return len(self._known) + len(self._refused) >= self._requesters_max
 
     def __contains__(self, requester: str) -> bool:
-        if len(self._known) >= self._requesters_max:
+        if self._full():
             return True
         return any((one, key) in self._known for one in _ANSWERS for key in (requester, ""))
 

@@ -16,7 +16,7 @@ from dafka.process.clock import now_ms
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
 from dafka.protocol.presence import Disconnect, Heard, PresenceSettings
-from dafka.transport.access import Access, Rights
+from dafka.transport.access import Access, Rights, fingerprint
 from dafka.transport.curve import prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import STARTING_MS, Mesh
@@ -374,8 +374,10 @@ class Keyed:
         self.mesh = opened(Mesh(Cluster(endpoints.inbound, credentials=self._keys), "AA"))
         self._publisher = self.mesh._publisher
         self._asked = 0
-        self.reader = self._peer(opened, Credentials(access, *reader))
-        self.nobody = self._peer(opened, Credentials(access, *nobody))
+        self._opened = opened
+        holders = [Credentials(access, *one) for one in (reader, nobody)]
+        self.reader, self.nobody = (self._peer(opened, one) for one in holders)
+        self._holders = dict(zip((self.reader, self.nobody), holders, strict=True))
 
     def _peer(self, opened, credentials):
         """A peer that has been heard of, so that it is connected."""
@@ -412,10 +414,47 @@ class Keyed:
         assert b"Haudit" not in found
         return own != []
 
+    def again(self, peer):
+        """Another connection of the reader, or of who has a right to nothing."""
+        return self._peer(self._opened, self._holders[peer])
+
+    def mark(self, peer):
+        """What the addresses begin with of who has the key of this one."""
+        return fingerprint(self._holders[peer].public)
+
 
 @pytest.fixture
 def keyed(world, opened):
     return Keyed(world.endpoints, opened)
+
+
+def test_who_has_connected_again_is_answered_when_the_end_before_is_noticed(keyed):
+    """Such a requester was not answered any more, as long as its new connection lived."""
+    address = keyed.mark(keyed.reader) + "A" * 16
+    subscription = b"\1" + rfc46.prefix(MessageId.DIRECT_RECORDS, address)
+    other = keyed.again(keyed.reader)
+    for peer in (keyed.reader, other):
+        keyed.queue(peer, subscription)
+        keyed.read()
+    keyed.reader.close(0)
+    assert keyed._publisher.poll(WAIT_MS)
+    keyed.read()
+    assert keyed.mesh.takes(address)
+    other.close(0)
+    assert keyed._publisher.poll(WAIT_MS)
+    keyed.read()
+    assert not keyed.mesh.takes(address)
+
+
+def test_who_may_not_listen_for_answers_ends_nobodys(keyed):
+    address = keyed.mark(keyed.reader) + "A" * 16
+    prefix = rfc46.prefix(MessageId.DIRECT_RECORDS, address)
+    for peer in (keyed.reader, keyed.nobody):
+        keyed.queue(peer, b"\1" + prefix)
+        keyed.read()
+    keyed.queue(keyed.nobody, b"\0" + prefix)
+    keyed.read()
+    assert keyed.mesh.takes(address)
 
 
 def test_for_who_is_no_guest_guests_leave_sockets_and_for_an_unknown_key_nobody(world, opened):

@@ -124,6 +124,39 @@ def test_who_listens_for_answers_is_known_until_nobody_does():
         assert "A" not in listening
 
 
+def test_who_has_connected_twice_listens_until_both_have_ended():
+    """With keys the end of the first one was taken for that of the last, and no FETCH answered."""
+    listening = Listening(counted=True)
+    for _ in range(2):
+        listening.listened(MessageId.DIRECT_RECORDS, "A")
+    assert not listening.left(MessageId.DIRECT_RECORDS, "A")
+    assert "A" in listening
+    assert listening.left(MessageId.DIRECT_RECORDS, "A")
+    assert "A" not in listening
+    assert listening.left(MessageId.HEAD, "orders")
+
+
+@pytest.mark.parametrize("first", ["listened", "refused"])
+def test_the_end_of_what_was_refused_is_nobodys(first):
+    listening = Listening(counted=True)
+    place = MessageId.DIRECT_RECORDS, "A"
+    for name in (first, "refused", "listened"):
+        getattr(listening, name)(*place)
+    for _ in range(3):
+        assert not listening.left(*place)
+        assert "A" in listening
+
+
+def test_what_is_refused_fills_no_memory():
+    listening = Listening(counted=True, requesters_max=2)
+    for key in "ABC":
+        listening.refused(MessageId.DIRECT_RECORDS, key)
+    listening.listened(MessageId.DIRECT_RECORDS, "D")
+    assert "D" in listening
+    assert not listening.left(MessageId.DIRECT_RECORDS, "D")
+    assert "D" in listening
+
+
 def test_who_listens_for_all_answers_gets_those_of_each():
     listening = Listening()
     listening.listened(MessageId.DIRECT_RECORDS, "")
