@@ -17,7 +17,7 @@ from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX
 from dafka.wire.messages import ConsumerHello, GetHeads
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dafka.model import Partition
     from dafka.protocol.heads import TopicHeads
@@ -30,6 +30,8 @@ class HeadQuestions:
 
     Args:
         heads: What it tells of.
+        listens: Whether a requester does, so that it is told anything: else a peer could name any
+            number of requesters, for each of which all partitions of a topic are looked at.
         at_once_max: Partitions looked at in one turn.
         peer_max: Questions of one key, or node where there are no keys, that wait.
         all_max: Of all.
@@ -38,11 +40,12 @@ class HeadQuestions:
     def __init__(
         self,
         heads: TopicHeads,
+        listens: Callable[[str], bool] = lambda _requester: True,
         at_once_max: int = HEADS_AT_ONCE_MAX,
         peer_max: int = HEAD_QUESTIONS_PEER_MAX,
         all_max: int = HEAD_QUESTIONS_MAX,
     ) -> None:
-        self._heads, self._at_once_max = heads, at_once_max
+        self._heads, self._listens, self._at_once_max = heads, listens, at_once_max
         self._queue: FairQueue[tuple[GetHeads, int]] = FairQueue(peer_max, all_max)
         """With when they came."""
         self._begun: tuple[GetHeads, Iterator[Partition]] | None = None
@@ -77,7 +80,8 @@ class HeadQuestions:
                 if waiting is None:
                     return
                 question, asked_ms = waiting
-                if now_ms >= asked_ms + HEADS_INTERVAL_MS_MAX:
+                late = now_ms >= asked_ms + HEADS_INTERVAL_MS_MAX
+                if late or not self._listens(question.requester):
                     continue
                 self._begun = question, iter(self._heads.of((question.topic,)))
             question, places = self._begun

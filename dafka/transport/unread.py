@@ -16,7 +16,7 @@ from dafka.transport.sockets import send_at_once
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import zmq
 
@@ -113,19 +113,25 @@ class Unread:
             del self._sent[peer], self._held[peer]
 
 
+SUBSCRIPTIONS_MAX = 3 * REQUESTERS_MAX
+"""Of each requester there are at most three: for records, for single ones, for heads."""
+
+
 class Listening:
     """Requesters whose answers somebody listens for: what nobody would get need not be read.
+
+    What is in it listens for records.
 
     Args:
         counted: Whether the end of each subscription is told, also of those that were refused, and
             not only of the last: so ZeroMQ does where there are keys. A peer that has connected
             again is subscribed twice until the end of the connection before is noticed.
-        requesters_max: So many are known; when there are more, anybody may be.
+        known_max: So many subscriptions are known; when there are more, anybody may listen.
     """
 
-    def __init__(self, *, counted: bool = False, requesters_max: int = REQUESTERS_MAX) -> None:
+    def __init__(self, *, counted: bool = False, known_max: int = SUBSCRIPTIONS_MAX) -> None:
         self._counted = counted
-        self._requesters_max = requesters_max
+        self._known_max = known_max
         self._known: Counter[tuple[MessageId, str]] = Counter()
         self._refused: set[tuple[MessageId, str]] = set()
         """Of these it is not told whose subscription ends."""
@@ -154,12 +160,20 @@ class Listening:
         return True
 
     def _full(self) -> bool:
-        return len(self._known) + len(self._refused) >= self._requesters_max
+        return len(self._known) + len(self._refused) >= self._known_max
+
+    def for_heads(self, requester: str) -> bool:
+        """Whether somebody listens for the heads that this one is told."""
+        return self._for((MessageId.DIRECT_HEAD,), requester)
 
     def __contains__(self, requester: str) -> bool:
-        if self._full():
-            return True
-        return any((one, key) in self._known for one in _ANSWERS for key in (requester, ""))
+        return self._for(_RECORDS, requester)
+
+    def _for(self, answers: Collection[MessageId], requester: str) -> bool:
+        return self._full() or any(
+            (one, key) in self._known for one in answers for key in (requester, "")
+        )
 
 
-_ANSWERS = MessageId.DIRECT_RECORDS, MessageId.DIRECT_RECORD
+_RECORDS = MessageId.DIRECT_RECORDS, MessageId.DIRECT_RECORD
+_ANSWERS = *_RECORDS, MessageId.DIRECT_HEAD

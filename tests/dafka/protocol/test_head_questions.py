@@ -36,8 +36,9 @@ def test_a_store_stores_between_the_parts_of_a_long_answer():
     assert machine.wakeup_ms() > 7
 
 
-def questions(at_once_max=3, **bounds):
-    return HeadQuestions(TopicHeads(dict.fromkeys(FLIGHTS + WEATHER, 9)), at_once_max, **bounds)
+def questions(at_once_max=3, **settings):
+    heads = TopicHeads(dict.fromkeys(FLIGHTS + WEATHER, 9))
+    return HeadQuestions(heads, at_once_max=at_once_max, **settings)
 
 
 def turns(asked, most=20):
@@ -54,6 +55,15 @@ def turns(asked, most=20):
 
 def of(requester, places):
     return [(requester, place) for place in places]
+
+
+def test_who_does_not_listen_takes_no_time_of_others():
+    """Each of a thousand names had all partitions looked at, and honest ones waited behind."""
+    asked = questions(at_once_max=6, listens={"YOU"}.__contains__)
+    for number in range(1_000):
+        assert asked.add(GetHeads("flights", f"N{number}"), 0)
+    assert asked.add(GetHeads("flights", "YOU"), 0)
+    assert [*asked.told(0)] == of("YOU", FLIGHTS)
 
 
 def test_little_is_told_at_once():

@@ -148,13 +148,23 @@ def test_the_end_of_what_was_refused_is_nobodys(first):
 
 
 def test_what_is_refused_fills_no_memory():
-    listening = Listening(counted=True, requesters_max=2)
+    listening = Listening(counted=True, known_max=2)
     for key in "ABC":
         listening.refused(MessageId.DIRECT_RECORDS, key)
     listening.listened(MessageId.DIRECT_RECORDS, "D")
     assert "D" in listening
     assert not listening.left(MessageId.DIRECT_RECORDS, "D")
     assert "D" in listening
+
+
+def test_who_listens_for_heads_is_known_apart():
+    listening = Listening()
+    listening.listened(MessageId.DIRECT_HEAD, "A")
+    assert "A" not in listening
+    assert listening.for_heads("A")
+    assert not listening.for_heads("B")
+    listening.left(MessageId.DIRECT_HEAD, "A")
+    assert not listening.for_heads("A")
 
 
 def test_who_listens_for_all_answers_gets_those_of_each():
@@ -164,7 +174,7 @@ def test_who_listens_for_all_answers_gets_those_of_each():
 
 
 def test_of_very_many_anybody_may_listen():
-    listening = Listening(requesters_max=2)
+    listening = Listening(known_max=2)
     for key in "AB":
         listening.listened(MessageId.DIRECT_RECORDS, key)
     assert "C" in listening
