@@ -31,7 +31,7 @@ from distributor.control.client import ControlClient
 from distributor.control.protocol import LinkRow, PassedOver
 from distributor.errors import CommandError, PlanError
 from distributor.local.processes import control_endpoints
-from distributor.operations.apply import Applying
+from distributor.operations.apply import Applying, alone
 from distributor.operations.host_moves import HostMoves
 from distributor.operations.loss import Loss, declare_lost
 from distributor.operations.status import StoppedPartition, ask_links
@@ -367,11 +367,16 @@ def apply(
 
     Example: distributor apply five.yaml
     """
-    applying: Applying | HostMoves
-    if host is None:
+    if host is not None:
+        _change(HostMoves(host, running, file), patience_s, json_lines=json_lines)
+        return
+    with alone(logs):
         applying = Applying(logs, file, retarget_controlled, pause_controlled)
-    else:
-        applying = HostMoves(host, running, file)
+        _change(applying, patience_s, json_lines=json_lines)
+
+
+def _change(applying: Applying | HostMoves, patience_s: float, *, json_lines: bool) -> None:
+    """Take all steps, and say so."""
     if applying.change.refusals:
         if json_lines:
             rules = [refusal.rule for refusal in applying.change.refusals]

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
-from dafka.errors import DafkaError, QueryError
+from dafka.errors import DafkaError, QueryError, StorageError
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
+from dafka.storage.environment import DirectoryLock
 from distributor.control.client import ControlClient
 from distributor.control.demands import LevelPause
 from distributor.errors import CommandError, DistributorError, PlanError
@@ -46,6 +48,32 @@ QUIET_S = 3.0
 
 READ_MAX = 100
 """Partitions that are looked into to see whether a producer publishes: one is enough."""
+
+
+LOCK = "apply.pid"
+"""In the directory of the logs: who applies."""
+
+
+@contextmanager
+def alone(logs: Path) -> Iterator[None]:
+    """Keep other `distributor apply` from what an `up` runs: each judges what may follow that.
+
+    Args:
+        logs: Of that `up`.
+
+    Raises:
+        PlanError: Nothing runs.
+        CommandError: Another one is under way.
+    """
+    find(logs)
+    try:
+        lock = DirectoryLock(logs, "what is applied", LOCK)
+    except StorageError as error:
+        raise CommandError(f"{error}: one at a time, wait for that `distributor apply`") from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 class Applying:
@@ -88,7 +116,9 @@ class Applying:
             control = replace(new.control, base=str(self._place.parent))
             new = replace(new, control=control)  # where it will stand
         self._before = self._place.with_name(f".{self._place.name}.before")
-        switched = self._place.read_bytes() == self._octets
+        self._ran = self._place.read_bytes()
+        """What the change was judged by."""
+        switched = self._ran == self._octets
         old = load(self._before if switched and self._before.exists() else self._place)
         self.change: Change = diff(old, new)
         self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
@@ -114,7 +144,8 @@ class Applying:
         """Do what is to be done for a step now; returns what it waits for, empty if it is done.
 
         Raises:
-            CommandError: A distributor does not obey, or `up` may not use the file.
+            CommandError: A distributor does not obey, `up` may not use the file, or what runs is
+                another than the change was judged by.
         """
         match step.action:
             case Action.RETARGET:
@@ -287,7 +318,13 @@ class Applying:
         return (waiting[0].waits_for or f"{waiting[0].source} to hold") if waiting else ""
 
     def _switch(self) -> str:
-        if self._place.read_bytes() != self._octets:
+        runs = self._place.read_bytes()
+        if runs not in (self._octets, self._ran):
+            raise CommandError(
+                f"{self._place} was changed since this change was judged by it: give the command "
+                "again"
+            )
+        if runs != self._octets:
             # Since they were drained somebody may have published: who does so rarely seems silent.
             waiting = [waits for step in self._drains if (waits := self._drain(step))]
             if waiting:
@@ -295,7 +332,7 @@ class Applying:
             for step in self._moves:
                 if waits_for := self._move_later(step):
                     return waits_for
-            write_whole(self._before, self._place.read_bytes())
+            write_whole(self._before, runs)
             write_whole(self._place, self._octets)
         self._switched = True
         running = find(self._logs)

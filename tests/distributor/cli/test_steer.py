@@ -21,7 +21,7 @@ from distributor.link.events import Stop, StopReason
 from distributor.link.target import Retarget
 from distributor.local.pidfile import PidFile
 from distributor.local.processes import control_endpoint
-from distributor.operations.apply import Applying
+from distributor.operations.apply import Applying, alone
 from distributor.operations.loss import Gone, Loss
 from tests.support.json_outputs import rows_of
 from topology import plan
@@ -335,6 +335,14 @@ def test_of_several_hosts_one_does_its_part(pair):
     assert CliRunner().invoke(app, words).stdout == "nothing has to be done\n"
     found = CliRunner().invoke(app, (*words[:3], "elsewhere", *words[4:]))
     assert "is on host 'elsewhere': there are 127.0.0.1" in str(found.exception)
+
+
+@pytest.mark.net
+def test_while_one_is_under_way_another_is_refused(apply, tmp_path):
+    with alone(tmp_path / "logs"):
+        found = apply("name: pair", "name: other")
+    assert isinstance(found.exception, CommandError)
+    assert "one at a time" in str(found.exception)
 
 
 @pytest.mark.net

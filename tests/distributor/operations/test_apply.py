@@ -21,7 +21,7 @@ from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
-from distributor.operations.apply import QUIET_S, Applying
+from distributor.operations.apply import QUIET_S, Applying, alone
 from distributor.operations.replicas import ToldByReplicas
 from tests.support.shares import also_shared
 from topology import plan
@@ -74,6 +74,9 @@ def not_paused(cluster, demand):
     raise AssertionError((cluster.name, demand))
 
 
+UNTOLD = not_turned, not_paused
+
+
 def test_the_steps_are_those_of_the_difference(pair, logs):
     applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     assert [one.action for one in applying.steps] == [Action.SWITCH]
@@ -111,6 +114,31 @@ def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, h
     assert again.look(switch) == "c1, c2 to answer"
     again.finish()
     assert Applying(logs, file, not_turned, not_paused).steps == ()
+
+
+def test_a_change_that_was_judged_by_another_file_than_runs_now_is_not_made(pair, logs, hangups):
+    """Two were begun of the same file; what may follow the first nobody has looked at."""
+    first, second = (
+        Applying(logs, changed(pair, "name: pair", f"name: {name}", f"{name}.yaml"), *UNTOLD)
+        for name in ("first", "second")
+    )
+    first.look(first.steps[0])
+    PidFile.of(pair.file).note(logs)
+    runs = pair.file.read_bytes()
+    with pytest.raises(CommandError, match=r"topology.yaml was changed .* give the command again"):
+        second.look(second.steps[0])
+    assert pair.file.read_bytes() == runs
+    assert b"name: pair" in pair.file.with_name(".topology.yaml.before").read_bytes()
+
+
+def test_of_two_that_apply_the_second_is_told_who_does(pair, logs, tmp_path):
+    complaint = f"in use by process {os.getpid()}: .*wait for that `distributor apply`"
+    with alone(logs), pytest.raises(CommandError, match=complaint), alone(logs):
+        raise AssertionError
+    with alone(logs):
+        pass
+    with pytest.raises(PlanError, match="no `distributor up`"), alone(tmp_path):
+        raise AssertionError
 
 
 def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
