@@ -15,7 +15,7 @@ from topology.plan import plan
 from topology.transition import Refusal, judged_topics, refusals_of, slots_move, staying
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from topology.model import ClusterName, ClusterSpec, Topology
 
@@ -69,27 +69,37 @@ class Change:
     def before(self) -> tuple[Step, ...]:
         """The steps that are taken while the old topology runs."""
         actions = [step.action for step in self.steps]
-        return self.steps[: actions.index(Action.SWITCH)] if self.steps else ()
-
-    @property
-    def after(self) -> tuple[Step, ...]:
-        """The steps that are taken when the new topology runs."""
-        return self.steps[len(self.before) + 1 :]
+        return self.steps[: actions.index(Action.SWITCH)] if Action.SWITCH in actions else ()
 
 
-def diff(old: Topology, new: Topology) -> Change:
-    """Work out how to get from a topology that runs to another; both are right by themselves."""
+def diff(old: Topology, new: Topology, moving: Collection[ClusterName] = frozenset()) -> Change:
+    """Work out how to get from a topology that runs to another; both are right by themselves.
+
+    Args:
+        old: It.
+        new: The other.
+        moving: The clusters in which slots still move, as `old` has it.
+    """
     if old == new:
-        return Change((), ())
-    refusals = refusals_of(old, new)
+        return Change(remaining(old, new, moving), ())
+    refusals = refusals_of(old, new, moving)
     if refusals:
         return Change((), tuple(refusals))
-    steps = (*_retargets(old, new), *_farewells(old, new), *_holds(old, new), _switch(old, new))
-    return Change((*steps, *_moves(old, new), *_arrivals(old, new)), ())
+    steps = (*_retargets(old, new), *_farewells(old, new), *_holds(old, new))
+    return Change((*steps, *remaining(old, new, moving)), ())
 
 
-def move(cluster: ClusterSpec) -> Step:
-    """Return the step that ends when each store of a cluster keeps what the file gives it."""
+def remaining(
+    old: Topology, new: Topology, moving: Collection[ClusterName] = frozenset()
+) -> tuple[Step, ...]:
+    """Return the steps of a change from the one that runs the new file on; see `diff`."""
+    moves = _moves(old, new, moving)
+    if old == new:
+        return tuple(moves)
+    return (_switch(old, new), *moves, *_arrivals(old, new))
+
+
+def _move(cluster: ClusterSpec) -> Step:
     text = (
         f"{cluster.name}: each store keeps its slots and no others, copied before they are dropped"
     )
@@ -176,10 +186,10 @@ def _switch(old: Topology, new: Topology) -> Step:
     return Step(action=Action.SWITCH, text=text)
 
 
-def _moves(old: Topology, new: Topology) -> Iterator[Step]:
+def _moves(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Iterator[Step]:
     for name in sorted(staying(old, new)):
-        if slots_move(old.cluster(name), new.cluster(name)):
-            yield move(new.cluster(name))
+        if name in moving or slots_move(old.cluster(name), new.cluster(name)):
+            yield _move(new.cluster(name))
 
 
 def _arrivals(old: Topology, new: Topology) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from topology.slots import ranges_of, shown_slots, slots_in
 from topology.store_rules import unserved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from topology.model import ClusterName, ClusterSpec, Topology, Tree
 
@@ -39,14 +39,22 @@ class Refusal:
     hint: str
 
 
-def refusals_of(old: Topology, new: Topology) -> list[Refusal]:
-    """Return every rule that is broken if `new` follows `old`; both are right by themselves."""
+def refusals_of(
+    old: Topology, new: Topology, moving: Collection[ClusterName] = frozenset()
+) -> list[Refusal]:
+    """Return every rule that is broken if `new` follows `old`; both are right by themselves.
+
+    Args:
+        old: What runs.
+        new: What is to run.
+        moving: The clusters in which slots still move, as `old` has it.
+    """
     if not staying(old, new):
         hint = "keep one until the others have everything"
         return [Refusal("survivor", "no cluster of the old topology is kept", hint)]
     return [
         *_identity(old, new),
-        *_disks(old, new),
+        *_disks(old, new, moving),
         *_epoch(old, new),
         *_place(old, new),
         *_levels(old, new),
@@ -84,14 +92,15 @@ def _identity(old: Topology, new: Topology) -> Iterator[Refusal]:
             yield Refusal("identity", message, hint)
 
 
-def _disks(old: Topology, new: Topology) -> Iterator[Refusal]:
+def _disks(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Iterator[Refusal]:
     for name in sorted(staying(old, new)):
         before = {store.data for store in old.cluster(name).stores}
         if not before & {store.data for store in new.cluster(name).stores}:
             message = f"cluster {name!r} would keep none of its stores' directories"
             hint = "add the new store first, and take the old one out when it has everything"
             yield Refusal("disk", message, hint)
-        yield from _slots(old.cluster(name), new.cluster(name))
+        if name in moving or slots_move(old.cluster(name), new.cluster(name)):
+            yield from _slots(old.cluster(name), new.cluster(name))
 
 
 def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
@@ -103,11 +112,9 @@ def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
 
 def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
     """Slots move between stores that run; who is taken out takes with it what only it has."""
-    if not slots_move(old, new):
-        return
     if not new.shared_out:
         for problem in unserved(new, ""):
-            hint = "let the slots move with this change, and add it with the next"
+            hint = "let the slots move first, and add it with the change behind that"
             yield Refusal("slots", problem.message, hint)
     after = {store.data: slots_in(store.slots) for store in new.stores}
     staying_slots = [

@@ -17,6 +17,7 @@ from dafka.errors import QueryError, ShareError
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots
 from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+from dafka.query.slot_steps import slots_of_part
 from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
@@ -86,8 +87,7 @@ class SharingStore(StoreClient):
         """
         if self._kept is None:
             self.part = self.health().slots
-            kept = (range(*one) for one in self.part)
-            self._kept = Slots.of(kept) if self.part else ALL_SLOTS
+            self._kept = slots_of_part(self.part)
             self._shares = self._shares or bool(self.part)
         return self._kept
 

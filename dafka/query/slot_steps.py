@@ -107,6 +107,11 @@ def part_of(slots: Slots) -> SlotRanges:
     return () if slots == ALL_SLOTS else told(slots) or ((0, 0),)
 
 
+def slots_of_part(part: SlotRanges) -> Slots:
+    """Return which those are."""
+    return slots_in(part) if part else ALL_SLOTS
+
+
 def slots_in(ranges: SlotRanges) -> Slots:
     """Return slots that came in a message.
 

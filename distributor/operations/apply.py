@@ -28,9 +28,9 @@ from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
 from distributor.operations.arrival import lacks, left_on_disks
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
-from distributor.operations.slots import beyond, let_join, move_slots
+from distributor.operations.slots import beyond, let_join, move_slots, still_moving
 from distributor.survey import furthest, record_at, survey
-from topology.diff import Action, Change, Step, diff, move
+from topology.diff import Action, Change, Step, diff, remaining
 from topology.plan import Plan, plan
 
 if TYPE_CHECKING:
@@ -120,13 +120,12 @@ class Applying:
         """What the change was judged by."""
         switched = self._ran == self._octets
         old = load(self._before if switched and self._before.exists() else self._place)
-        self.change: Change = diff(old, new)
-        self.steps = self.change.steps[len(self.change.before) :] if switched else self.change.steps
+        moving = still_moving(new if switched else old, again=old == new)
+        # What was judged when it was switched is not judged again: it has only to come to its end.
+        self.change: Change = diff(old, new, () if switched else moving)
+        self.steps = remaining(old, new, moving) if switched else self.change.steps
         self._plans = {False: plan(old), True: plan(new)}
         _refuse_deaf(self._plans[False], self.change.before)
-        if switched and not self._before.exists():
-            # Stores that were started with this file by hand have begun, and nobody moves slots.
-            self.steps = tuple(move(one) for one in new.clusters if one.shared_out)
         self._switched = switched
         self._paused: set[str] = set()
         self._turned: set[Step] = set()

@@ -19,12 +19,13 @@ from distributor.operations.slots import (
     let_join,
     move_slots,
     said_of_slots,
+    still_moving,
     still_needed,
     unstarted,
 )
 from distributor.survey import survey
 from topology.addresses import normal_host
-from topology.diff import Action, Change, Step, diff, move
+from topology.diff import Action, Change, Step, diff
 from topology.model import host_and_port
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class HostMoves:
         known = {**hosts_of(self._old), **hosts_of(self._new)}
         if self._host not in map(normal_host, known):
             raise PlanError(f"nothing of {file} is on host {host!r}: there are {', '.join(known)}")
-        self.change: Change = diff(self._old, self._new)
+        moving = still_moving(self._old, again=self._old == self._new)
+        self.change: Change = diff(self._old, self._new, moving)
         for step in self.change.steps:
             if step.action not in (Action.SWITCH, Action.MOVE):
                 raise PlanError(
@@ -62,9 +64,6 @@ class HostMoves:
                     f"{step.text!r}: make a change of its own for it, and take its steps by hand"
                 )
         self.steps = tuple(one for one in self.change.steps if one.action is Action.MOVE)
-        if self._old == self._new:
-            # Stores that were started with this file have begun, and somebody is to go on.
-            self.steps = tuple(move(one) for one in self._new.clusters if one.shared_out)
         self._told_to_join: set[str] = set()
 
     def look(self, step: Step) -> str:

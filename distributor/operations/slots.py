@@ -11,26 +11,55 @@ from dafka.model import Slots
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.slot_mover import SlotMover
-from dafka.query.slot_steps import slots_in
+from dafka.query.slot_steps import slots_in, slots_of_part
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import LmdbLog
+from distributor.survey import at_once
 from topology.slots import kept_too_seldom
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from dafka.query.messages import HealthResponse
     from dafka.query.slot_steps import SlotsResponse
-    from topology.model import ClusterSpec, StoreSpec
+    from topology.model import ClusterName, ClusterSpec, StoreSpec, Topology
 
 
 def moving_slots(cluster: ClusterSpec) -> list[str]:
-    """Ask the stores that share the slots of a cluster; a sentence for each where some move."""
-    if not cluster.shared_out:
-        return []
+    """Ask the stores of a cluster; a sentence for each that does not keep what the file gives it.
+
+    Also where the file lets all keep all: they may not do so yet.
+    """
     with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
-        healths = stores.all(lambda store: store.health()).given.items()
-    return [f"{endpoint} {one.moving}" for endpoint, one in healths if str(one.moving)]
+        given = stores.all(lambda store: store.health()).given
+    told = [
+        (one, _unsettled(one, given[one.query])) for one in cluster.stores if one.query in given
+    ]
+    return [f"{store.query} {said}" for store, said in told if said]
+
+
+def _unsettled(store: StoreSpec, health: HealthResponse) -> str:
+    slots, kept = Slots.of(store.slots), slots_of_part(health.slots)
+    if kept == slots or str(health.moving):
+        return str(health.moving)
+    return f"keeps slots {kept or 'none'}, and the file gives it slots {slots}"
+
+
+def still_moving(running: Topology, *, again: bool) -> frozenset[ClusterName]:
+    """The clusters in which slots move, of a change that was not brought to its end.
+
+    Args:
+        running: What runs.
+        again: Whether a change is only to be gone on with: then stores that share slots out are
+            waited for also where they do not answer yet.
+    """
+    moving = at_once(moving_slots, running.clusters)
+    return frozenset(
+        cluster.name
+        for cluster, told in zip(running.clusters, moving, strict=True)
+        if told or (again and cluster.shared_out)
+    )
 
 
 def beyond(cluster: ClusterSpec, other: ClusterSpec) -> list[StoreSpec]:

@@ -28,10 +28,9 @@ from distributor.survey import Holding, at_once, lacking, record_at, survey
 from topology.copyflags import should_forward
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from distributor.control.protocol import LinkRow, StoppedRow
-    from topology.model import ClusterSpec
     from topology.plan import Link, Plan
 
 
@@ -282,11 +281,10 @@ def status_of(plan: Plan, clock: Callable[[], int] = wall_ms) -> Status:
         holdings = {holding.cluster: holding for holding in survey(plan.topology)}
     told = telling.result()
     rows = told.rows
+    answered = [name for name, holding in holdings.items() if holding.store is not None]
+    moving = at_once(lambda name: moving_slots(plan.topology.cluster(name)), answered)
     return Status(
-        clusters=[
-            _cluster_status(plan.topology.cluster(holding.cluster), holding)
-            for holding in holdings.values()
-        ],
+        clusters=_clusters(holdings.values(), dict(zip(answered, moving, strict=True))),
         links=[
             _with_row(
                 _link_status(
@@ -312,11 +310,15 @@ def _unsaid(plan: Plan, link: Link, told: Told) -> str:
     return NO_ANSWER if asked else ""
 
 
-def _cluster_status(cluster: ClusterSpec, holding: Holding) -> ClusterStatus:
-    if holding.store is None:
-        return ClusterStatus(holding.cluster, None, None, holding.error)
-    held = len(holding.heads), holding.records
-    return ClusterStatus(holding.cluster, *held, holding.error, tuple(moving_slots(cluster)))
+def _clusters(holdings: Iterable[Holding], moving: Mapping[str, list[str]]) -> list[ClusterStatus]:
+    return [
+        ClusterStatus(one.cluster, None, None, one.error)
+        if one.store is None
+        else ClusterStatus(
+            one.cluster, len(one.heads), one.records, one.error, tuple(moving[one.cluster])
+        )
+        for one in holdings
+    ]
 
 
 def _target(link: Link, rows: Mapping[Link, LinkRow]) -> str:

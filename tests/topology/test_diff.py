@@ -6,7 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from topology.copyflags import EVERY_FLAG, in_epoch
-from topology.diff import diff
+from topology.diff import diff, remaining
 from topology.model import (
     WHOLE_RING,
     Branch,
@@ -45,7 +45,7 @@ def mute(topology, *names):
 
 
 def test_nothing_is_to_be_done_for_the_same():
-    assert diff(FOUR, FOUR).steps == diff(FOUR, FOUR).before == diff(FOUR, FOUR).after == ()
+    assert diff(FOUR, FOUR).steps == diff(FOUR, FOUR).before == ()
 
 
 def test_whoever_comes_is_filled_after_the_switch():
@@ -266,3 +266,12 @@ def test_slots_move_when_the_new_file_runs():
         ("move", "c1", ""),
     ]
     assert steps(with_slots(WHOLE_RING), with_slots(WHOLE_RING, WHOLE_RING)) == [("switch", 0, "")]
+
+
+def test_what_still_moves_is_moved_whatever_a_change_is_about():
+    other = replace(FOUR, name="other")
+    assert [one.action.value for one in diff(FOUR, other, {"c2"}).steps] == ["switch", "move"]
+    (alone,) = diff(FOUR, FOUR, {"c2"}).steps
+    assert (alone.action.value, alone.cluster) == ("move", "c2")
+    assert diff(FOUR, FOUR, {"c2"}).before == ()
+    assert [one.action.value for one in remaining(FOUR, other, {"c2"})] == ["switch", "move"]

@@ -229,4 +229,11 @@ def test_what_takes_each_store_for_its_cluster_comes_when_slots_have_moved():
     ((rule, message, hint),) = told(with_stores(LOW, HIGH), new)
     assert rule == "slots"
     assert "share slots, and single records go to all of them" in message
-    assert hint == "let the slots move with this change, and add it with the next"
+    assert hint == "let the slots move first, and add it with the change behind that"
+    # By the file all keep all, and the stores have not come to it yet.
+    ((rule, _, _),) = [
+        (one.rule, one.message, one.hint)
+        for one in refusals_of(with_stores(ALL, ALL), new, moving={"c1"})
+    ]
+    assert rule == "slots"
+    assert refusals_of(with_stores(ALL, ALL), new) == []

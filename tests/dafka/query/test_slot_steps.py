@@ -11,6 +11,7 @@ from dafka.query.slot_steps import (
     moving,
     part_of,
     slots_in,
+    slots_of_part,
     step,
     told,
 )
@@ -30,6 +31,7 @@ def test_lists_of_nothing_are_not_taken_for_lists_of_all():
     assert part_of(ALL_SLOTS) == ()
     assert part_of(LOW) == ((0, 2_048),)
     assert part_of(Slots(0)) == ((0, 0),)
+    assert all(slots_of_part(part_of(one)) == one for one in (ALL_SLOTS, LOW, Slots(0)))
 
 
 def test_each_step_says_what_is_so_afterwards():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -21,22 +22,26 @@ from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
+from distributor.operations import slots
 from distributor.operations.apply import QUIET_S, Applying, alone
 from distributor.operations.replicas import ToldByReplicas
+from distributor.operations.slots import moving_slots
 from tests.support.shares import also_shared
-from topology import plan
+from topology import load, plan
 from topology.diff import Action, Step
 
 pytestmark = pytest.mark.net
 
 ORDERS = Partition("orders", "AB" * 16)
 COPIED = Envelope(origin=1, copy_flags=1)
+LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
 WANTS = {"wants": lambda *_: True}
 
 
 @pytest.fixture
-def logs(tmp_path, pair):
-    """Of an `up` that runs the pair."""
+def logs(tmp_path, pair, monkeypatch):
+    """Of an `up` that runs the pair, whose stores, if they run, say that nothing moves."""
+    monkeypatch.setattr(slots, "moving_slots", lambda cluster: [])
     directory = tmp_path / "logs"
     directory.mkdir()
     PidFile.of(pair.file).note(directory)
@@ -496,6 +501,38 @@ def test_who_begins_again_goes_on_with_moving(moving, pair, logs, hangups):
     again.finish()
     by_hand = Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused)
     assert [one.action for one in by_hand.steps] == [Action.MOVE]
+
+
+@pytest.fixture
+def interrupted(make_pair, logs, monkeypatch):
+    """Stores that shared slots run with a file in which all keep all, and have not joined them."""
+    monkeypatch.setattr(slots, "moving_slots", moving_slots)
+    pair = make_pair(shares=(LOW, HIGH))
+    pair.fill(1)
+    pair.file.write_text(re.sub(", slots: '[^']*'", "", pair.file.read_text()))
+    pair.topology = load(pair.file)
+    PidFile.of(pair.file).note(logs)
+    with pair.running(1):
+        yield pair
+
+
+def test_a_file_about_something_else_goes_on_with_a_move_that_was_interrupted(interrupted, logs):
+    other = changed(interrupted, "name: pair", "name: other")
+    applying = Applying(logs, other, not_turned, not_paused)
+    assert [one.action for one in applying.steps] == [Action.SWITCH, Action.MOVE]
+
+
+def test_a_copy_of_the_file_goes_on_with_it_also_where_all_are_to_keep_all(interrupted, logs):
+    copy = changed(interrupted, "name: pair", "name: pair")
+    (step,) = Applying(logs, copy, not_turned, not_paused).steps
+    assert (step.action, step.cluster) == (Action.MOVE, "c1")
+
+
+def test_a_gateway_does_not_meet_stores_that_do_not_keep_all_yet(interrupted, logs):
+    gateway = "    id: 1\n    gateways: [{listen: '127.0.0.1:1'}]\n"
+    applying = Applying(logs, changed(interrupted, "    id: 1\n", gateway), not_turned, not_paused)
+    (refusal,) = applying.change.refusals
+    assert (refusal.rule, applying.steps) == ("slots", ())
 
 
 def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(

@@ -161,6 +161,20 @@ def test_with_the_file_that_runs_what_was_begun_goes_on(coming):
     assert [*moves.give_up()] == []
 
 
+def test_slots_that_still_move_are_moved_whatever_the_new_file_is_about(declared, tmp_path):
+    """Also where all are to keep all: stores say whether they do."""
+    file = declared("all", (HERE, "0-4095"))
+    other = tmp_path / "other.yaml"
+    other.write_text(file.read_text().replace("name: hosts", "name: other"))
+    with closing(LmdbLog(tmp_path / "0")) as log:
+        KeptSlots(log, Slots.of([range(2_048)]))
+    (cluster,) = load(file).clusters
+    place, (spec,) = Cluster.declared(cluster), cluster.stores
+    with Store(tmp_path / "0", place, query=spec.query, durability=Durability.OS):
+        for new in (other, file):
+            assert [one.cluster for one in HostMoves(HERE, file, new).steps] == ["c1"]
+
+
 def test_what_is_no_host_of_the_files_or_no_move_is_refused(coming, declared, pair, tmp_path):
     with pytest.raises(PlanError, match=r"nothing of .*new.yaml is on host 'x': there are 127"):
         HostMoves("x", *coming)

@@ -15,8 +15,15 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.operations.slots import beyond, let_join, move_slots, moving_slots
-from topology.model import StoreSpec
+from distributor.operations import slots
+from distributor.operations.slots import (
+    beyond,
+    let_join,
+    move_slots,
+    moving_slots,
+    still_moving,
+)
+from topology.model import WHOLE_RING, StoreSpec
 
 LOW, HIGH = (range(2_048),), (range(2_048, 4_096),)
 
@@ -72,7 +79,34 @@ def test_a_store_that_runs_as_before_is_waited_for(specs, running):
         told = move_slots(replace(new, stores=new.stores[:1]))
     assert told == f"{old.stores[0].query} to be started with slots 0-2047"
     assert "cannot reach" in move_slots(new)
-    assert moving_slots(old) == [], "nobody is asked where all keep all"
+
+
+@pytest.mark.net
+def test_what_a_store_keeps_counts_not_what_the_file_says(specs, running):
+    """A move to where all keep all may be interrupted, or `up` not have read its file yet."""
+    _, new = specs
+    whole = replace(new, stores=tuple(replace(one, slots=WHOLE_RING) for one in new.stores))
+    alone = replace(new, stores=new.stores[:1])
+    first, second = (one.query for one in new.stores)
+    with closing(LmdbLog(Path(new.stores[0].data))) as log:
+        KeptSlots(log, Slots.of(LOW))
+    with running(replace(whole, stores=whole.stores[:1])):
+        assert moving_slots(whole) == [f"{first} joins slots 2048-4095"]
+        assert moving_slots(alone) == [f"{first} joins slots 2048-4095"]
+    with running(replace(new, stores=new.stores[1:])):
+        assert moving_slots(whole) == [
+            f"{second} keeps slots 2048-4095, and the file gives it slots 0-4095"
+        ]
+
+
+@pytest.mark.net
+def test_of_clusters_those_go_on_whose_stores_say_so(specs, pair, monkeypatch):
+    _, new = specs
+    topology = replace(pair.topology, clusters=(new, pair.topology.clusters[1]))
+    told = {"c1": [], "c2": ["it joins"]}
+    monkeypatch.setattr(slots, "moving_slots", lambda cluster: told[cluster.name])
+    assert still_moving(topology, again=False) == {"c2"}
+    assert still_moving(topology, again=True) == {"c1", "c2"}, "its stores may not answer yet"
 
 
 @pytest.mark.net
