@@ -58,10 +58,14 @@ class SlotMover:
     Args:
         stores: All of them, each by itself.
         copies: How many have to keep a slot that one gives up.
+        leaving: Stores that are about to end: who joins has to have what they have, and nobody
+            gives up what only they keep beside him.
     """
 
-    def __init__(self, stores: Sequence[StoreClient], copies: int) -> None:
-        self._stores, self._copies = stores, copies
+    def __init__(
+        self, stores: Sequence[StoreClient], copies: int, leaving: Sequence[StoreClient] = ()
+    ) -> None:
+        self._stores, self._copies, self._leaving = stores, copies, leaving
 
     def look(self) -> str:
         """Take the steps that can be taken; return what is waited for, empty if all is done."""
@@ -77,10 +81,11 @@ class SlotMover:
         """Let each that has joined slots keep them; what the first lacks that has not all."""
         waiting: list[str] = []
         stores = self._look_at_all()
+        keepers = [*stores, *(_held(store, store.slots()) for store in self._leaving)]
         for one in stores:
             if not one.joining:
                 continue
-            if lacks := _lacks(one, [other for other in stores if other.store is not one.store]):
+            if lacks := _lacks(one, [other for other in keepers if other.store is not one.store]):
                 waiting.append(lacks)
                 continue
             one.store.slots(SlotsRequest("take", told(one.joining)))

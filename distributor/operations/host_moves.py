@@ -74,9 +74,12 @@ class HostMoves:
         """
         old, new = self._old.cluster(step.cluster), self._new.cluster(step.cluster)
         self._let_join(old, new)
-        waiting = [self._start(store, waits) for store, waits in unstarted(new).items()]
-        waiting += [waits for store in beyond(old, new) if (waits := self._end(new, store))]
-        return "; ".join(waiting) or move_slots(new)
+        gone = beyond(old, new)
+        starting = [self._start(store, waits) for store, waits in unstarted(new).items()]
+        ending = [self._end(new, store) for store in gone]
+        # What is to end may be needed until others have joined what it keeps.
+        moving = "" if starting else move_slots(new, gone)
+        return "; ".join(filter(None, (*starting, *ending, moving)))
 
     def finish(self) -> None:
         """All steps are taken: nothing was left anywhere."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
-from dafka.model import Slots
+from dafka.model import ALL_SLOTS, Slots
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.slot_mover import SlotMover
@@ -18,7 +18,7 @@ from distributor.survey import at_once
 from topology.slots import kept_too_seldom
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from dafka.query.messages import HealthResponse
@@ -133,14 +133,38 @@ def unstarted(cluster: ClusterSpec) -> dict[StoreSpec, str]:
     return found
 
 
-def move_slots(cluster: ClusterSpec) -> str:
-    """Take the steps that can be taken; what is waited for, empty if all keep what they are to."""
+def move_slots(cluster: ClusterSpec, leaving: Sequence[StoreSpec] = ()) -> str:
+    """Take the steps that can be taken; what is waited for, empty if all keep what they are to.
+
+    Args:
+        cluster: As it is to be.
+        leaving: Stores that it is to have no more, which may not have ended: of a change that was
+            not brought to its end one of them may alone keep what others have not joined yet.
+    """
     if waits_for := unstarted(cluster):
         return "; ".join(waits_for.values())
+    told = dict(zip(leaving, said_of_slots(cluster, leaving), strict=True))
+    running = [store for store, said in told.items() if not isinstance(said, str)]
+    ended = [store for store in leaving if store not in running]
+    alone = _kept_by_none(cluster, running) if ended else None
+    if alone:
+        return f"{ended[0].query} to answer: none that does keeps slots {alone}"
     credentials = Cluster.declared(cluster).credentials
     with ExitStack() as opened:
-        stores = [
-            opened.enter_context(StoreClient(store.query, LOOK_TIMEOUT_MS, credentials))
-            for store in cluster.stores
-        ]
-        return SlotMover(stores, cluster.copies).look()
+        stores, others = (
+            [
+                opened.enter_context(StoreClient(store.query, LOOK_TIMEOUT_MS, credentials))
+                for store in several
+            ]
+            for several in (cluster.stores, running)
+        )
+        return SlotMover(stores, cluster.copies, others).look()
+
+
+def _kept_by_none(cluster: ClusterSpec, others: Sequence[StoreSpec]) -> Slots:
+    """The slots that no store of a cluster says that it keeps, nor another of these."""
+    left = ALL_SLOTS
+    for said in said_of_slots(cluster, (*cluster.stores, *others)):
+        if not isinstance(said, str):
+            left = left.without(slots_in(said.kept))
+    return left

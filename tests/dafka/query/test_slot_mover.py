@@ -57,8 +57,11 @@ class MovedStore:
         pass
 
 
-def mover_of(*stores, copies=1):
-    return SlotMover([StoreClient(one.name, connect=one) for one in stores], copies)
+def mover_of(*stores, copies=1, leaving=()):
+    clients, others = (
+        [StoreClient(one.name, connect=one) for one in several] for several in (stores, leaving)
+    )
+    return SlotMover(clients, copies, others)
 
 
 def cleared(store):
@@ -92,6 +95,26 @@ def test_slots_go_to_a_new_store_when_it_has_them_and_then_from_the_old_one(old)
     cleared(old)
     assert mover.look() == ""
     assert old.log.extents().keys() == {P_LOW, OWN}
+
+
+def test_who_joins_has_to_have_what_one_has_that_is_about_to_end(old):
+    new = MovedStore("new", ALL_SLOTS, joins=True)
+    mover = mover_of(new, leaving=[old])
+    new.has(P_LOW, 3)
+    assert mover.look() == f"new to have {P_HIGH} up to 3"
+    assert new.kept == Slots(0)
+    new.has(P_HIGH, 3)
+    assert mover.look() == ""
+    assert new.kept == ALL_SLOTS
+
+
+def test_nobody_gives_up_what_only_one_keeps_beside_him_that_is_about_to_end(old):
+    other = MovedStore("other", ALL_SLOTS)
+    other.has(P_HIGH, 3)
+    old.start_with(LOW)
+    waits_for = "1 others to keep slots 2048-4095, which old is to give up"
+    assert mover_of(old, leaving=[other]).look() == waits_for
+    assert old.kept == ALL_SLOTS
 
 
 def test_while_records_flow_all_that_was_acknowledged_is_elsewhere(old):

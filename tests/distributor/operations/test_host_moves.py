@@ -9,9 +9,11 @@ import pytest
 
 from dafka.cluster import Cluster
 from dafka.errors import StorageError
-from dafka.model import ALL_SLOTS, Slots
+from dafka.model import ALL_SLOTS, Partition, Slots, address_in
 from dafka.node.store import Store
 from dafka.node.tower import Tower
+from dafka.query.client import StoreClient
+from dafka.query.slot_steps import slots_in
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from distributor.errors import PlanError
@@ -21,6 +23,7 @@ from topology import load
 pytestmark = pytest.mark.net
 
 HERE, THERE = "127.0.0.1", "127.0.0.2"
+ORDERS = [Partition("orders", address_in("AB" * 16, half, 2)) for half in (0, 1)]
 
 
 @pytest.fixture
@@ -150,6 +153,43 @@ def test_a_store_is_not_ended_while_others_do_not_keep_its_slots(declared, start
     moves = HostMoves(THERE, old, new)
     said = moves.look(moves.steps[0])
     assert "1 others to keep slots 2048-4095, which tcp://127.0.0.2" in said
+
+
+@pytest.fixture
+def interrupted(declared, started, make_batch, tmp_path):
+    """Of two stores one has not joined yet what the other keeps, which the next file takes out.
+
+    They have not met: there is no tower.
+    """
+    sharing = declared("sharing", (HERE, "0-4095"), (THERE, "2048-4095"))
+    halves = [range(2_048)], [range(2_048, 4_096)]
+    for number, half in enumerate(halves):
+        with closing(LmdbLog(tmp_path / str(number))) as log:
+            KeptSlots(log, Slots.of(half))
+            log.append([make_batch([b"1"], 0, ORDERS[number])])
+    return sharing, declared("alone", (HERE, "0-4095"))
+
+
+def test_a_store_is_not_told_to_keep_what_only_one_has_that_is_to_end(
+    interrupted, started, tmp_path
+):
+    started(interrupted[0], HERE, THERE)
+    here, there = (HostMoves(host, *interrupted) for host in (HERE, THERE))
+    first = load(interrupted[1]).clusters[0].stores[0].query
+    lacking = f"{first} to have {ORDERS[1]} up to 1"
+    assert here.look(here.steps[0]) == lacking
+    said = there.look(there.steps[0])
+    assert said.startswith("1 others to keep slots 2048-4095, which tcp://127.0.0.2")
+    assert said.endswith(lacking), "that host goes on moving, too"
+    with StoreClient(first) as client:
+        assert slots_in(client.slots().kept) == Slots.of([range(2_048)])
+
+
+def test_one_that_was_ended_too_soon_is_waited_for(interrupted, started, tmp_path):
+    started(interrupted[0], HERE)
+    here = HostMoves(HERE, *interrupted)
+    gone = load(interrupted[0]).clusters[0].stores[1].query
+    assert here.look(here.steps[0]) == f"{gone} to answer: none that does keeps slots 2048-4095"
 
 
 def test_with_the_file_that_runs_what_was_begun_goes_on(coming):
