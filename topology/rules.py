@@ -12,7 +12,6 @@ retired levels.
 
 from __future__ import annotations
 
-import posixpath
 from collections import Counter
 from difflib import get_close_matches
 from ipaddress import ip_address
@@ -24,7 +23,7 @@ from topology.model import Branch, Topology, Tree, branches, host_and_port, leav
 from topology.naming_rules import naming_problems
 from topology.plan import plan
 from topology.replica_rules import replica_places, replica_problems
-from topology.store_rules import store_problems
+from topology.store_rules import disk_of, store_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -370,8 +369,11 @@ def _directories(topology: Topology) -> Iterator[Problem]:
     for index, cluster in enumerate(topology.clusters):
         for number, store in enumerate(cluster.stores):
             path = f"$.clusters[{index}].stores[{number}].data"
-            where = (_machine(cluster.host), posixpath.normpath(store.data))
-            if store.data and where in taken:
+            if not (store.data and store.query):
+                continue
+            host, directory = disk_of(store)
+            where = _machine(host), directory
+            if where in taken:
                 hint = f"by {taken[where]}: a store shares its directory with nobody"
                 yield Problem(path, f"directory {store.data!r} is taken", hint)
             taken.setdefault(where, path)

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
+from topology.addresses import normal_host
 from topology.errors import Problem
+from topology.model import host_and_port
 from topology.slots import kept_too_seldom, shown_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from topology.model import ClusterSpec, Topology
+    from topology.model import ClusterSpec, StoreSpec, Topology
+
+
+def disk_of(store: StoreSpec) -> tuple[str, str]:
+    """Return what makes a store the same in two files: the host of its query port, and its path.
+
+    The same path on another host is another disk.
+    """
+    return normal_host(host_and_port(store.query)[0]), posixpath.normpath(store.data)
 
 
 def store_problems(topology: Topology) -> Iterator[Problem]:

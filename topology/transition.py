@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from topology.model import Branch, branches, leaves, restricted
 from topology.slots import ranges_of, shown_slots, slots_in
-from topology.store_rules import unserved
+from topology.store_rules import disk_of, unserved
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -94,9 +94,9 @@ def _identity(old: Topology, new: Topology) -> Iterator[Refusal]:
 
 def _disks(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Iterator[Refusal]:
     for name in sorted(staying(old, new)):
-        before = {store.data for store in old.cluster(name).stores}
-        if not before & {store.data for store in new.cluster(name).stores}:
-            message = f"cluster {name!r} would keep none of its stores' directories"
+        before = {disk_of(store) for store in old.cluster(name).stores}
+        if not before & {disk_of(store) for store in new.cluster(name).stores}:
+            message = f"cluster {name!r} would keep none of its stores' directories on their hosts"
             hint = "add the new store first, and take the old one out when it has everything"
             yield Refusal("disk", message, hint)
         if name in moving or slots_move(old.cluster(name), new.cluster(name)):
@@ -105,8 +105,8 @@ def _disks(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Ite
 
 def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
     """Whether stores of a cluster are to keep other slots than they do, or other stores."""
-    before = {store.data: store.slots for store in old.stores}
-    after = {store.data: store.slots for store in new.stores}
+    before = {disk_of(store): store.slots for store in old.stores}
+    after = {disk_of(store): store.slots for store in new.stores}
     return (old.shared_out or new.shared_out) and before != after
 
 
@@ -116,12 +116,14 @@ def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
         for problem in unserved(new, ""):
             hint = "let the slots move first, and add it with the change behind that"
             yield Refusal("slots", problem.message, hint)
-    after = {store.data: slots_in(store.slots) for store in new.stores}
+    after = {disk_of(store): slots_in(store.slots) for store in new.stores}
     staying_slots = [
-        slots_in(store.slots) & after[store.data] for store in old.stores if store.data in after
+        slots_in(store.slots) & after[disk_of(store)]
+        for store in old.stores
+        if disk_of(store) in after
     ]
     for store in old.stores:
-        if store.data in after:
+        if disk_of(store) in after:
             continue
         alone = [
             slot
@@ -131,8 +133,9 @@ def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
         if alone:
             slots = shown_slots(ranges_of(alone))
             message = (
-                f"the store at {store.data!r} would be taken out of cluster {new.name!r}, and of "
-                f"those that stay fewer than {new.copies} keep slots {slots} all the time"
+                f"the store at {store.data!r} on {disk_of(store)[0]} would be taken out of cluster "
+                f"{new.name!r}, and of those that stay fewer than {new.copies} keep slots {slots} "
+                "all the time"
             )
             hint = "let others keep them with one change, and take it out with the next"
             yield Refusal("slots", message, hint)

@@ -16,6 +16,7 @@ from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import LmdbLog
 from distributor.survey import at_once
 from topology.slots import kept_too_seldom
+from topology.store_rules import disk_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,8 +65,8 @@ def still_moving(running: Topology, *, again: bool) -> frozenset[ClusterName]:
 
 def beyond(cluster: ClusterSpec, other: ClusterSpec) -> list[StoreSpec]:
     """Return the stores of a cluster that it does not have in another file."""
-    there = {store.data for store in other.stores}
-    return [store for store in cluster.stores if store.data not in there]
+    there = {disk_of(store) for store in other.stores}
+    return [store for store in cluster.stores if disk_of(store) not in there]
 
 
 def let_join(stores: Iterable[StoreSpec], directory: Path) -> None:

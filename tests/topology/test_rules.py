@@ -160,6 +160,12 @@ def test_a_single_cluster_is_a_right_topology():
             "directory 'data/c1' is taken",
             "$.clusters[0].stores[0].data",
         ),
+        (
+            with_cluster(0, stores=(store(data="d"), store("tcp://127.0.0.2:30001", data="d"))),
+            "$.clusters[0].stores[1].data",
+            "directory 'd' is taken",
+            "$.clusters[0].stores[0].data",
+        ),
         (with_cluster(1, host="0.0.0.0"), "$.clusters[1].host", "every interface", "one interface"),
         (with_cluster(0, advertise="[::]"), "$.clusters[0].advertise", "every interface", ""),
         (

@@ -7,6 +7,7 @@ import pytest
 from topology.model import ControllerSpec, GatewaySpec, ReplicaSpec, StoreSpec
 from topology.rules import problems_of
 from topology.slots import read_slots
+from topology.store_rules import disk_of
 from topology.testing import topology_of, tree_of
 
 
@@ -21,6 +22,18 @@ def sharing(*slots, **changes):
 
 def told(topology):
     return [(problem.path, problem.message) for problem in problems_of(topology)]
+
+
+def test_a_disk_is_that_of_its_path_on_the_host_of_its_query_port():
+    places = ("dafka-1", "/data/x/../a"), ("dafka-2", "/data/a"), ("DAFKA-2", "/data/a/")
+    stores = tuple(StoreSpec(query=f"tcp://{host}:30000", data=data) for host, data in places)
+    assert [disk_of(one) for one in stores] == [
+        ("dafka-1", "/data/a"),
+        *[("dafka-2", "/data/a")] * 2,
+    ]
+    one = topology_of(tree_of("c1"))
+    one = replace(one, clusters=(replace(one.clusters[0], stores=stores[:2], insecure=True),))
+    assert told(one) == []
 
 
 def test_slots_that_are_kept_as_often_as_is_said_are_right():

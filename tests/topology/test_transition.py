@@ -216,10 +216,29 @@ def test_a_store_that_alone_keeps_slots_is_not_taken_out(new):
     ((rule, message, hint),) = told(with_stores(LOW, HIGH), with_stores(*new))
     assert rule == "slots"
     assert message == (
-        "the store at 'data/s1' would be taken out of cluster 'c1', and of those that stay fewer "
-        "than 1 keep slots 2048-4095 all the time"
+        "the store at 'data/s1' on 127.0.0.1 would be taken out of cluster 'c1', and of those that "
+        "stay fewer than 1 keep slots 2048-4095 all the time"
     )
     assert hint == "let others keep them with one change, and take it out with the next"
+
+
+def on_host(topology, number, host):
+    stores = list(topology.clusters[0].stores)
+    query = stores[number].query.replace("127.0.0.1", host)
+    stores[number] = replace(stores[number], query=query)
+    clusters = (replace(topology.clusters[0], stores=tuple(stores)), *topology.clusters[1:])
+    return replace(topology, clusters=clusters)
+
+
+def test_the_same_path_on_another_host_is_another_store():
+    shared = with_stores(LOW, HIGH)
+    assert told(shared, on_host(shared, 1, "localhost")) == []
+    ((rule, message, _),) = told(shared, on_host(shared, 1, "dafka-2"))
+    assert rule == "slots"
+    assert "'data/s1' on 127.0.0.1 would be taken out" in message
+    alone = with_stores(ALL)
+    ((rule, _, _),) = told(alone, on_host(alone, 0, "dafka-2"))
+    assert rule == "disk"
 
 
 def test_what_takes_each_store_for_its_cluster_comes_when_slots_have_moved():
