@@ -83,14 +83,21 @@ def lacking(due: Mapping[Partition, int], heads: Mapping[Partition, int]) -> dic
     }
 
 
-def survey(topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS) -> list[Holding]:
+def survey(
+    topology: Topology, timeout_ms: int = LOOK_TIMEOUT_MS, due: Iterable[Partition] = ()
+) -> list[Holding]:
     """Ask every cluster at once; in the order of the file.
+
+    Args:
+        topology: Whose clusters.
+        timeout_ms: For each question.
+        due: Partitions that are asked for though none may list them any more: they have an end.
 
     Left out is what is not meant to be equal: internal and excluded topics, topics where they are
     not placed, and what was published on a cluster that only receives.
     """
     holdings = at_once(lambda cluster: _ask(cluster, timeout_ms), topology.clusters)
-    named = {partition for holding in holdings for partition in holding.heads}
+    named = {partition for holding in holdings for partition in holding.heads}.union(due)
     holdings = at_once(
         lambda one: _named(topology.cluster(one.cluster), one, named, timeout_ms), holdings
     )

@@ -11,6 +11,7 @@ import signal
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,7 @@ from distributor.link.node import carried_by
 from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
-from distributor.operations.arrival import lacks, left_on_disks
+from distributor.operations.arrival import lacked, lacks, left_on_disks
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
 from distributor.operations.slots import beyond, let_join, move_slots, still_moving
 from distributor.survey import furthest, record_at, survey
@@ -340,16 +341,15 @@ class Applying:
                 raise CommandError(f"`distributor up` does not take the file: {running.problem}")
             os.kill(running.pid, signal.SIGHUP)
             return "`distributor up` to read its file again"
-        holdings = survey(self._topology)
-        silent = [holding.cluster for holding in holdings if holding.store is None]
+        silent = [one.cluster for one in survey(self._topology) if one.store is None]
         if silent:
             return f"{', '.join(silent)} to answer"
-        return next(filter(None, (self._left_behind(step, holdings) for step in self._drains)), "")
+        return next(filter(None, map(self._left_behind, self._drains)), "")
 
-    def _left_behind(self, step: Step, holdings: list[Holding]) -> str:
+    def _left_behind(self, step: Step) -> str:
         """What a cluster that is stopped acknowledged at the last moment, if it is nowhere else."""
         stores = self._plans[False].topology.cluster(step.cluster).stores
-        return "" if step.topics else self._on_disks(step, stores, holdings)
+        return "" if step.topics else self._on_disks(step, stores)
 
     def _move_later(self, step: Step) -> str:
         """Prepare a cluster for slots to move when the new file runs."""
@@ -363,16 +363,13 @@ class Applying:
     def _taken_out(self, step: Step) -> str:
         """The same of stores that are stopped of a cluster that goes on."""
         old, new = (self._plans[one].topology.cluster(step.cluster) for one in (False, True))
-        gone = beyond(old, new)
-        return self._on_disks(step, gone, [self._holding(step.cluster)]) if gone else ""
+        return self._on_disks(step, beyond(old, new), step.cluster)
 
-    def _on_disks(self, step: Step, stores: Iterable[StoreSpec], holdings: list[Holding]) -> str:
+    def _on_disks(self, step: Step, stores: Iterable[StoreSpec], cluster: str = "") -> str:
         return left_on_disks(
             (self._directory / store.data for store in stores),
             step.cluster,
-            lambda due: self._lacking(
-                {one: head for one, head in due.items() if _is_about(step, one)}, holdings
-            ),
+            partial(lacked, self._topology, cluster=cluster),
             f"apply {self._before} to bring it back",
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dafka.errors import StorageError
 from dafka.plural import counted
 from dafka.storage.lmdb_log import LmdbLog
-from distributor.survey import lacking
+from distributor.survey import lacking, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -38,6 +38,21 @@ def lacks(topology: Topology, due: Mapping[Partition, int], holdings: Iterable[H
         if missing:
             return f"{holding.cluster}, which lacks records of {counted(len(missing), 'partition')}"
     return ""
+
+
+def lacked(topology: Topology, due: Mapping[Partition, int], cluster: str = "") -> str:
+    """Ask clusters for what is due; which is waited for, as `lacks` says.
+
+    Each partition is asked for by name. What no cluster lists had come, if retention took it
+    afterwards: then its end is known.
+
+    Args:
+        topology: Whose clusters.
+        due: The last sequence of each partition.
+        cluster: The only one that is to have it; empty for all.
+    """
+    holdings = survey(topology, due=due)
+    return lacks(topology, due, [one for one in holdings if cluster in ("", one.cluster)])
 
 
 def left_on_disks(

@@ -7,13 +7,14 @@ goes on keeping what it has (ADR 60), so no order loses anything.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from distributor.errors import PlanError
 from distributor.loading import load
 from distributor.local.processes import hosts_of
-from distributor.operations.arrival import lacks, left_on_disks
+from distributor.operations.arrival import lacked, left_on_disks
 from distributor.operations.slots import (
     beyond,
     let_join,
@@ -23,7 +24,6 @@ from distributor.operations.slots import (
     still_needed,
     unstarted,
 )
-from distributor.survey import survey
 from topology.addresses import normal_host
 from topology.diff import Action, Change, Step, diff
 from topology.model import host_and_port
@@ -123,12 +123,9 @@ class HostMoves:
         if not isinstance(said, str):
             needed = still_needed(new, store, said)
             return needed or f"{store.query} to end (stop it here, {self._file} has it no more)"
-        topology, name = self._new, new.name
         return left_on_disks(
             [self._directory / store.data],
-            name,
-            lambda due: lacks(
-                topology, due, [one for one in survey(topology) if one.cluster == name]
-            ),
+            new.name,
+            partial(lacked, self._new, cluster=new.name),
             f"start it as {self._running} has it to bring it back",
         )

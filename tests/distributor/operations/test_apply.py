@@ -551,7 +551,9 @@ def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
     assert moving.look(switch) == "`distributor up` to read its file again"
 
 
-def test_what_only_a_store_has_that_is_taken_out_is_said(pair, logs, hangups, make_batch, tmp_path):
+def test_what_only_a_store_has_that_is_taken_out_is_said(
+    pair, logs, hangups, make_batch, tmp_path, until
+):
     move = Step(action=Action.MOVE, cluster="c1", text="")
     applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
     gone = replace(pair.topology.clusters[0].stores[0], data=str(tmp_path / "gone"))
@@ -565,3 +567,9 @@ def test_what_only_a_store_has_that_is_taken_out_is_said(pair, logs, hangups, ma
         waits = applying.look(move)
     assert waits.startswith("c1, which lacks records of 1 partition: c1 took them")
     assert str(tmp_path / "gone") in waits
+    # The others had it, retention took it, and they forgot it: given again, the step ends.
+    pair.fill(1, make_batch([b"1"], 0))
+    pair.trim(1, {ORDERS: 1})
+    pair.forget(1, [ORDERS])
+    with pair.running():
+        until(lambda: not applying.look(move), 30)

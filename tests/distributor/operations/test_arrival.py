@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from contextlib import closing
 
+import pytest
+
 from dafka.model import Partition
 from dafka.storage.lmdb_log import LmdbLog
-from distributor.operations.arrival import lacks, left_on_disks
+from distributor.operations.arrival import lacked, lacks, left_on_disks
 from distributor.survey import Holding
+from tests.support.shares import also_shared
 
 ORDERS = Partition("orders", "AB" * 16)
 
@@ -15,6 +18,19 @@ def test_who_lacks_something_that_is_due_is_named(pair):
     assert lacks(pair.topology, {ORDERS: 4}, [there]) == ""
     assert lacks(pair.topology, {ORDERS: 5}, [there]) == "c1, which lacks records of 1 partition"
     assert lacks(pair.topology, {ORDERS: 4}, [Holding("c2", None, {})]) == "c2 to answer"
+
+
+@pytest.mark.net
+@also_shared("pair")
+def test_what_was_there_until_retention_took_it_is_not_lacking(pair, make_batch):
+    """No cluster lists it any more; who is asked for it says where it ended."""
+    pair.fill(1, make_batch([b"1", b"2"]))
+    pair.trim(1, {ORDERS: 2})
+    pair.forget(1, [ORDERS])
+    with pair.running():
+        assert lacked(pair.topology, {ORDERS: 1}, "c1") == ""
+        assert lacked(pair.topology, {ORDERS: 2}, "c1") == "c1, which lacks records of 1 partition"
+        assert lacked(pair.topology, {ORDERS: 1}) == "c2, which lacks records of 1 partition"
 
 
 def test_what_only_a_stopped_store_has_is_said_and_where(make_batch, tmp_path):
