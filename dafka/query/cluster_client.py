@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dafka.errors import MisuseError, QueryError, RefusedError
+from dafka.model import Slots
 from dafka.process.clock import CLOCK
 from dafka.query.client import ANSWER_TIMEOUT_MS
 from dafka.query.sharing_store import Lists, SharingStore, SlotKeeper
@@ -115,16 +116,19 @@ class ClusterClient:
         return client
 
     def _others(self, endpoint: str) -> Iterator[SlotKeeper]:
-        """The stores behind one in the ring of all, who does not answer last; all that say."""
+        """The stores behind one in the ring of all, who does not answer last."""
         place = self._cluster.stores.index(endpoint)
         others = self._cluster.stores[place + 1 :] + self._cluster.stores[:place]
         silent = self.silent
         for other in sorted(others, key=silent.__contains__):
             store = self.store(other)
             try:
-                yield SlotKeeper(store.kept, store)
-            except QueryError:
-                continue  # what it keeps others may keep as well; if not, that is said
+                kept = store.kept
+            except QueryError as error:
+                # What it keeps others may keep as well; if not, that is said.
+                yield SlotKeeper(Slots(0), store, error)
+            else:
+                yield SlotKeeper(kept, store)
 
     def prefer(self, endpoint: str) -> None:
         """Ask this one of the stores first."""

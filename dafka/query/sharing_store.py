@@ -36,10 +36,11 @@ Lists = dict[object, Any]
 
 
 class SlotKeeper(NamedTuple):
-    """A store and what it keeps."""
+    """A store and what it keeps, or why it does not say so."""
 
     slots: Slots
     store: SharingStore
+    failure: QueryError | None = None
 
     def keeps(self, partition: Partition) -> bool:
         """Whether a partition is among it."""
@@ -56,7 +57,7 @@ class SharingStore(StoreClient):
         timeout_ms: For each question to each store.
         credentials: Whose to use.
         connect: Makes the connection.
-        others: Yields the other stores of the cluster and what they keep, as far as they answer.
+        others: Yields the other stores of the cluster and what they keep.
         lists: What they have listed for whoever asks all of them now; None if nobody does. Without
             it each of N stores would have the lists of N asked for.
     """
@@ -198,6 +199,9 @@ class SharingStore(StoreClient):
         passed: list[SlotKeeper] = []
         for keeper in self._keepers():
             passed.append(keeper)
+            if keeper.failure is not None:
+                failure = keeper.failure
+                continue
             kept = [partition for partition in wanted if keeper.keeps(partition)]
             if not kept:
                 continue
@@ -241,6 +245,7 @@ class SharingStore(StoreClient):
         passed: list[SlotKeeper] = []
         for keeper in self._keepers():
             passed.append(keeper)
+            failure = keeper.failure or failure
             share = keeper.slots.shared(left)
             if not share:
                 continue

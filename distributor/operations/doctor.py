@@ -20,6 +20,7 @@ from dafka.plural import counted
 from dafka.process.clock import wall_ms
 from dafka.query.client import LOOK_TIMEOUT_MS
 from dafka.query.cluster_client import Answers, ClusterClient
+from dafka.query.slot_steps import slots_of_part
 from distributor.control.protocol import PAUSED_STATE, SUPERSEDED_STATE
 from distributor.operations.meter import (
     clock_skews_s,
@@ -284,7 +285,9 @@ def _of_stores(topology: Topology) -> Iterator[Diagnosis]:
                 )
         yield from _of_new_disks(cluster, answers.given, answers.failures)
         yield from _of_slots(cluster, answers.given)
-        lacking = _kept_by_none(cluster.stores, lambda one: one.query in answers.given)  # noqa: B023
+        lacking = ALL_SLOTS  # by what stores say: one that is to keep slots may only join them yet
+        for health in answers.given.values():
+            lacking = lacking.without(slots_of_part(health.slots))
         of = "" if lacking == ALL_SLOTS else f" of slots {lacking}"
         for error in answers.failures.values():
             what = f"its store does not answer ({error})"

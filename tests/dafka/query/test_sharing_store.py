@@ -128,13 +128,20 @@ def test_another_that_keeps_it_answers_where_one_does_not(ports):
 def test_a_part_is_never_taken_for_all(ports):
     stores = ports.client()
     ports.down = {"c", "d"}
-    complaint = "store at a does not keep slots 2048-4095, nor does another: name stores that"
+    complaint = "store at a does not keep slots 2048-4095, nor does another: store at d does not"
     for ask in (StoreClient.topics, StoreClient.partitions, StoreClient.ranges):
         with pytest.raises(QueryError, match=complaint):
             getattr(stores.store("a"), ask.__name__)()
     with pytest.raises(QueryError, match=f"does not keep partition .*{P_HIGH.address}"):
         stores.store("a").read(P_HIGH, 0)
     assert stores.first(lambda store: store.read(P_LOW, 0))[0].end == 3
+
+
+def test_where_all_answer_and_some_slots_nobody_keeps_further_stores_are_asked_for():
+    ports = SharingPorts(a=LOW, b=LOW)
+    complaint = "does not keep slots 2048-4095, nor does another: name stores that keep all slots"
+    with pytest.raises(QueryError, match=complaint):
+        ports.client().store("a").ranges()
 
 
 def test_who_is_silent_is_said_to_be_also_where_others_have_its_slots(ports):

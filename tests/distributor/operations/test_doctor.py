@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,6 +10,8 @@ from dafka.model import ALL_SLOTS, Partition
 from dafka.query.messages import HealthResponse
 from dafka.query.slot_steps import MovingSlots
 from dafka.records.envelope import Envelope
+from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.lmdb_log import LmdbLog
 from distributor.local.processes import processes_of
 from distributor.operations import doctor as module
 from distributor.operations.doctor import LATE_S, examine
@@ -282,6 +285,17 @@ def test_of_stores_that_do_not_answer_it_is_said_which_slots_nobody_keeps(make_p
         (away, *_) = examined(pair)
     assert away.about == "c1"
     assert "producers there keep their records of slots 0-2047 until it is back" in away.what
+
+
+def test_a_store_that_joins_slots_does_not_keep_them_yet(make_pair):
+    """Who kept them before is down: what is published there nobody acknowledges."""
+    pair = make_pair(shares=(LOW, HIGH, LOW))
+    with closing(LmdbLog(pair.topology.clusters[0].stores[1].data)) as log:
+        KeptSlots(log, HIGH, joins=True)
+    with pair.running(1, away=[0]):
+        found = list(module._of_stores(pair.topology))
+    (away,) = [one for one in found if one.what.startswith("its store does") and one.about == "c1"]
+    assert "producers there keep their records of slots 2048-4095 until it is back" in away.what
 
 
 def test_what_arrives_meanwhile_is_no_finding(pair, monkeypatch):
