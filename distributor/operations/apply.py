@@ -121,7 +121,7 @@ class Applying:
         """What the change was judged by."""
         switched = self._ran == self._octets
         old = load(self._before if switched and self._before.exists() else self._place)
-        moving = still_moving(new if switched else old, again=old == new)
+        moving = still_moving(new if switched else old)
         # What was judged when it was switched is not judged again: it has only to come to its end.
         self.change: Change = diff(old, new, () if switched else moving)
         self.steps = remaining(old, new, moving) if switched else self.change.steps

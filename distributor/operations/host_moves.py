@@ -55,7 +55,7 @@ class HostMoves:
         known = {**hosts_of(self._old), **hosts_of(self._new)}
         if self._host not in map(normal_host, known):
             raise PlanError(f"nothing of {file} is on host {host!r}: there are {', '.join(known)}")
-        moving = still_moving(self._old, again=self._old == self._new)
+        moving = still_moving(self._old)
         self.change: Change = diff(self._old, self._new, moving)
         for step in self.change.steps:
             if step.action not in (Action.SWITCH, Action.MOVE):

@@ -9,7 +9,7 @@ from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.model import ALL_SLOTS, Slots
 from dafka.query.client import LOOK_TIMEOUT_MS, StoreClient
-from dafka.query.cluster_client import ClusterClient
+from dafka.query.cluster_client import Answers, ClusterClient
 from dafka.query.slot_mover import SlotMover
 from dafka.query.slot_steps import slots_in, slots_of_part
 from dafka.storage.kept_slots import KeptSlots
@@ -32,8 +32,16 @@ def moving_slots(cluster: ClusterSpec) -> list[str]:
 
     Also where the file lets all keep all: they may not do so yet.
     """
+    return _moving(cluster, _healths(cluster))
+
+
+def _healths(cluster: ClusterSpec) -> Answers[HealthResponse]:
     with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
-        given = stores.all(lambda store: store.health()).given
+        return stores.all(lambda store: store.health())
+
+
+def _moving(cluster: ClusterSpec, answers: Answers[HealthResponse]) -> list[str]:
+    given = answers.given
     told = [
         (one, _unsettled(one, given[one.query])) for one in cluster.stores if one.query in given
     ]
@@ -47,19 +55,16 @@ def _unsettled(store: StoreSpec, health: HealthResponse) -> str:
     return f"keeps slots {kept or 'none'}, and the file gives it slots {slots}"
 
 
-def still_moving(running: Topology, *, again: bool) -> frozenset[ClusterName]:
+def still_moving(running: Topology) -> frozenset[ClusterName]:
     """The clusters in which slots move, of a change that was not brought to its end.
 
-    Args:
-        running: What runs.
-        again: Whether a change is only to be gone on with: then stores that share slots out are
-            waited for also where they do not answer yet.
+    Where stores share slots out, one that does not answer may be about to.
     """
-    moving = at_once(moving_slots, running.clusters)
+    answers = at_once(_healths, running.clusters)
     return frozenset(
         cluster.name
-        for cluster, told in zip(running.clusters, moving, strict=True)
-        if told or (again and cluster.shared_out)
+        for cluster, told in zip(running.clusters, answers, strict=True)
+        if _moving(cluster, told) or (cluster.shared_out and told.failures)
     )
 
 

@@ -22,10 +22,9 @@ from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
-from distributor.operations import slots
 from distributor.operations.apply import QUIET_S, Applying, alone
 from distributor.operations.replicas import ToldByReplicas
-from distributor.operations.slots import moving_slots
+from distributor.operations.slots import still_moving
 from tests.support.shares import also_shared
 from topology import load, plan
 from topology.diff import Action, Step
@@ -40,8 +39,8 @@ WANTS = {"wants": lambda *_: True}
 
 @pytest.fixture
 def logs(tmp_path, pair, monkeypatch):
-    """Of an `up` that runs the pair, whose stores, if they run, say that nothing moves."""
-    monkeypatch.setattr(slots, "moving_slots", lambda cluster: [])
+    """Of an `up` that runs the pair, of whose stores nobody asks whether slots move."""
+    monkeypatch.setattr(applies, "still_moving", lambda running: frozenset())
     directory = tmp_path / "logs"
     directory.mkdir()
     PidFile.of(pair.file).note(directory)
@@ -494,11 +493,12 @@ def test_a_store_that_comes_is_told_to_join_before_the_new_file_is_there(
     assert "cannot reach" in moving.look(move)
 
 
-def test_who_begins_again_goes_on_with_moving(moving, pair, logs, hangups):
+def test_who_begins_again_goes_on_with_moving(moving, pair, logs, hangups, monkeypatch):
     moving.look(moving.steps[0])
     again = Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused)
     assert [one.action for one in again.steps] == [Action.SWITCH, Action.MOVE]
     again.finish()
+    monkeypatch.setattr(applies, "still_moving", still_moving)
     by_hand = Applying(logs, pair.file.with_name("new.yaml"), not_turned, not_paused)
     assert [one.action for one in by_hand.steps] == [Action.MOVE]
 
@@ -506,7 +506,7 @@ def test_who_begins_again_goes_on_with_moving(moving, pair, logs, hangups):
 @pytest.fixture
 def interrupted(make_pair, logs, monkeypatch):
     """Stores that shared slots run with a file in which all keep all, and have not joined them."""
-    monkeypatch.setattr(slots, "moving_slots", moving_slots)
+    monkeypatch.setattr(applies, "still_moving", still_moving)
     pair = make_pair(shares=(LOW, HIGH))
     pair.fill(1)
     pair.file.write_text(re.sub(", slots: '[^']*'", "", pair.file.read_text()))

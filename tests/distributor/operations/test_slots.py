@@ -15,7 +15,6 @@ from dafka.node.store import Store
 from dafka.node.tower import Tower
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
-from distributor.operations import slots
 from distributor.operations.slots import (
     beyond,
     let_join,
@@ -100,13 +99,14 @@ def test_what_a_store_keeps_counts_not_what_the_file_says(specs, running):
 
 
 @pytest.mark.net
-def test_of_clusters_those_go_on_whose_stores_say_so(specs, pair, monkeypatch):
+@pytest.mark.slow
+def test_who_shares_slots_out_and_does_not_answer_may_be_about_to_move_some(specs, pair, running):
     _, new = specs
-    topology = replace(pair.topology, clusters=(new, pair.topology.clusters[1]))
-    told = {"c1": [], "c2": ["it joins"]}
-    monkeypatch.setattr(slots, "moving_slots", lambda cluster: told[cluster.name])
-    assert still_moving(topology, again=False) == {"c2"}
-    assert still_moving(topology, again=True) == {"c1", "c2"}, "its stores may not answer yet"
+    half = replace(new, stores=new.stores[1:])
+    topology = replace(pair.topology, clusters=(half, pair.topology.clusters[1]))
+    assert still_moving(topology) == {"c1"}, "where all keep all who is silent is only silent"
+    with running(half):
+        assert still_moving(topology) == set()
 
 
 @pytest.mark.net
