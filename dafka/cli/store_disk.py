@@ -25,6 +25,7 @@ from dafka.storage.check import PROBLEMS_MAX, CheckReport
 from dafka.storage.check import check as check_log
 from dafka.storage.kept_slots import TABLE as SLOTS_TABLE
 from dafka.storage.lmdb_log import LmdbLog
+from dafka.storage.passed_over import TABLE as PASSED_OVER_TABLE
 from topology.output import print_json
 from topology.terminal import say
 
@@ -105,9 +106,9 @@ Place = Annotated[
     ),
 ]
 
-KEPT_TABLES = (COMMITS_TABLE, GROUPS_TABLE, SLOTS_TABLE)
-"""What groups have committed, and which slots are kept. All else in a store's tables is what that
-store has said."""
+KEPT_TABLES = (COMMITS_TABLE, GROUPS_TABLE, SLOTS_TABLE, PASSED_OVER_TABLE)
+"""What groups have committed, which slots are kept, and what of them was never there. All else in a
+store's tables is what that store has said."""
 
 
 def backup(

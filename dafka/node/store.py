@@ -58,6 +58,7 @@ from dafka.storage.holds import Holds
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import beside, extent_of, goes_on
+from dafka.storage.passed_over import parting, passing
 from dafka.storage.retention import Retainer
 from dafka.transport.access import ANYBODY, Rights
 from dafka.transport.curve import checked_infrastructure
@@ -374,7 +375,8 @@ class StoreRole:
         began = self._clock.seconds()
         try:
             folded = fold(self._log, effect.batches, self._may_commit)
-            self._log.append(effect.batches, skips=dict(effect.skips), entries=folded.entries)
+            entries = [*folded.entries, *passing(self._log, dict(effect.skips))]
+            self._log.append(effect.batches, skips=dict(effect.skips), entries=entries)
         except StorageError as error:
             # Not acknowledged, so nothing is lost: it is asked for again, and may fit then.
             self._refused(error)
@@ -423,6 +425,7 @@ class StoreRole:
     def _forget(self, effect: Forget) -> Event | None:
         try:
             rows = self._holds.forgetting(effect.partitions)
+            rows += parting(self._log, effect.partitions)
             self._log.append((), forgets=effect.partitions, entries=rows)
         except StorageError as error:
             self._refused(error)

@@ -34,11 +34,15 @@ class Keeping(NamedTuple):
         joining: It takes them in and says nothing of them, as it may lack what there was before.
         stopped: Of those that are kept, what others are to have before it gives them up: it answers
             for them, takes nothing in and acknowledges nothing.
+        asked: The stores of the cluster, by whoever has seen all, and what each keeps: of what
+            joins it passes over only what each of them lacks. One that is away for a while may be
+            the only one that has it.
     """
 
     kept: Slots = ALL_SLOTS
     joining: Slots = NO_SLOTS
     stopped: Slots = NO_SLOTS
+    asked: tuple[tuple[str, Slots], ...] = ()
 
     @property
     def held(self) -> Slots:
@@ -60,6 +64,15 @@ class Keeping(NamedTuple):
     def acknowledges(self, partition: Partition) -> bool:
         """Whether it says what is durable of a partition."""
         return self.kept.keeps(*partition) and not self._has_stopped(partition)
+
+    def asked_of(self, partition: Partition) -> set[str] | None:
+        """The stores each of which has to lack what is passed over; None: all that are known.
+
+        There are none if nobody has said which there are: then nothing is passed over.
+        """
+        if self.answers(partition):
+            return None
+        return {store for store, slots in self.asked if slots.keeps(*partition)}
 
     def heeds(self, message: Message) -> bool:
         """Whether a message is of a partition that is taken in or asked for, or of none."""

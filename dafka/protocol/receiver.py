@@ -41,6 +41,8 @@ from dafka.records.batch import checked_count
 from dafka.wire import messages
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from dafka.model import Slots
     from dafka.reasons import Reason
 
@@ -339,9 +341,22 @@ class Inflow:
         return self._stores.all_fresh(now_ms)
 
     def log_start(
-        self, partition: Partition, sender: str, sequence: int, now_ms: int
+        self,
+        partition: Partition,
+        sender: str,
+        sequence: int,
+        now_ms: int,
+        asked: Collection[str] | None = None,
     ) -> int | None:
         """Somebody keeps the partition only from `sequence` on.
+
+        Args:
+            partition: Whose.
+            sender: Who says so.
+            sequence: Where it begins there.
+            now_ms: The time.
+            asked: If given, nothing is skipped but what each of these stores has just said that it
+                lacks, however long that takes; if it is empty, nothing.
 
         Returns:
             The sequence to `skip` to if nobody has more than that, else None.
@@ -359,9 +374,9 @@ class Inflow:
             return None  # So far only a head says that there was anything, which anybody may say.
         if not self._go_without(partition, stream, window, sender, sequence):
             return None
-        if self._began_ms is None or now_ms < self._began_ms + SETTLING_MS:
+        if not self._settled(now_ms):
             return None
-        if self._woke_ms is not None and now_ms < self._woke_ms + self._settling_ms:
+        if asked is not None and not (asked and window.without.keys() >= set(asked)):
             return None
         # What has come behind it shows that its producer is there, which may have the rest: one
         # FETCH is lost easily.
@@ -375,6 +390,11 @@ class Inflow:
             return None
         # The least: somebody has the records from there on.
         return min(start for start in window.without.values() if start > stream.expected)
+
+    def _settled(self, now_ms: int) -> bool:
+        """Whether every store that is there can have been found by now."""
+        asked = self._began_ms is not None and now_ms >= self._began_ms + SETTLING_MS
+        return asked and (self._woke_ms is None or now_ms >= self._woke_ms + self._settling_ms)
 
     def holes(self) -> dict[Partition, range]:
         """What lacks before something that has come, and that nobody sends, asked again and again.

@@ -405,7 +405,8 @@ class StoreMachine:
         partition = Partition(message.topic, message.address)
         if partition not in self._inflow or partition in self._disputes:
             return []  # of a disputed one nothing is taken: that does not mean that nobody has it
-        end = self._inflow.log_start(partition, message.sender, message.sequence, now_ms)
+        said = partition, message.sender, message.sequence, now_ms
+        end = self._inflow.log_start(*said, self._keeping.asked_of(partition))
         return [] if end is None else self._go_on(partition, end, now_ms)
 
     def _skip_hole(self, event: HoleSkipped, now_ms: int) -> list[Effect]:
@@ -463,12 +464,9 @@ class StoreMachine:
     def _append_ended(self, event: Appended | AppendFailed, now_ms: int) -> list[Effect]:
         if isinstance(event, AppendFailed):
             return self._append_failed(event.token, now_ms)
-        return self._written(event.token, now_ms)
-
-    def _written(self, token: int, now_ms: int) -> list[Effect]:
-        for batch in self._appending[token].batches:
+        for batch in self._appending[event.token].batches:
             self._reminders.moved(batch.partition, now_ms)
-        return self._appended(token)
+        return self._appended(event.token)
 
     def _appended(self, token: int) -> list[Effect]:
         append = self._appending.pop(token)

@@ -19,7 +19,14 @@ from dafka.limits import (
 from dafka.model import Batch, Partition
 from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
-from dafka.query.slot_steps import LOOK, SlotRanges, SlotsRequest, SlotsResponse
+from dafka.query.slot_steps import (
+    LOOK,
+    SlotRanges,
+    SlotRowsRequest,
+    SlotRowsResponse,
+    SlotsRequest,
+    SlotsResponse,
+)
 from dafka.storage.log import Mark
 from dafka.transport.request import QueryClient
 from dafka.wire.primitives import octets_of, text
@@ -454,6 +461,19 @@ class StoreClient:
             RefusedError: It may not be taken now, or the store is of before that question.
         """
         return self._ask(request, SlotsResponse)
+
+    def passed_over(self, slots: SlotRanges) -> dict[Partition, list[range]]:
+        """Return what the store never had of partitions that go on behind it, in order."""
+        found: dict[Partition, list[range]] = {}
+        after = b""
+        while True:
+            page = self._ask(SlotRowsRequest("passed over", slots, after), SlotRowsResponse)
+            for topic, address, start, end in page.ranges:
+                place = Partition(text(topic), text(address))
+                found.setdefault(place, []).append(range(start, end))
+            if not page.after:
+                return found
+            after = self._continued(after, (max(after, page.after),), len(found))
 
     def catch_up(self) -> None:
         """Tell the store that it has all that each of the others had: its disk is new no more."""

@@ -28,7 +28,7 @@ from dafka.limits import (
     QUERY_BYTES_MAX,
     READ_SPANS_MAX,
 )
-from dafka.query.slot_steps import MovingSlots, SlotRanges, SlotsRequest, SlotsResponse
+from dafka.query.slot_steps import MovingSlots, SlotAnswer, SlotQuestion, SlotRanges
 from dafka.records.digest import DIGEST_BYTES
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ Question = (
     | HoleQuestion
     | HoldRequest
     | WritersRequest
-    | SlotsRequest
+    | SlotQuestion
     | GroupQuestion
     | GroupRequest
 )
@@ -535,7 +535,7 @@ Answer = (
     | SkipResponse
     | HoldResponse
     | WritersResponse
-    | SlotsResponse
+    | SlotAnswer
     | HealthResponse
     | ErrorResponse
     | GroupAnswer

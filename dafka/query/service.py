@@ -22,7 +22,7 @@ from dafka.query import messages
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.query.slot_share import is_kept
-from dafka.query.slot_steps import SlotsRequest, moving, part_of, step
+from dafka.query.slot_steps import SlotRowsRequest, SlotsRequest, moving, part_of, slots_answer
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import (
     digest_of_batches,
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         Question,
         RecordQuestion,
     )
+    from dafka.query.slot_steps import SlotQuestion
     from dafka.reasons import Reason
     from dafka.storage.log import Extent, RecordLog
     from dafka.transport.access import Rights
@@ -213,15 +214,15 @@ _NOT_DELETABLE = messages.ErrorResponse("delete", "this store was not started to
 
 
 def _of_share(
-    question: RecordQuestion | SlotsRequest,
+    question: RecordQuestion | SlotQuestion,
     log: RecordLog,
     bounds: AnswerBounds,
     kept_slots: KeptSlots,
     now_ms: int,
 ) -> Answer:
-    if isinstance(question, SlotsRequest):
+    if isinstance(question, SlotsRequest | SlotRowsRequest):
         try:
-            return step(question, kept_slots, now_ms)
+            return slots_answer(question, log, kept_slots, now_ms)
         except MisuseError as error:
             return messages.ErrorResponse("slots", str(error))
     slots = kept_slots.keeping.kept
@@ -324,6 +325,7 @@ def _permitted(question: Question, rights: Rights) -> bool:
             | messages.HoldRequest()
             | messages.WritersRequest()
             | SlotsRequest()
+            | SlotRowsRequest()
         ):
             return all(map(rights.may_mirror, _mirrored(question)))
         case _:
@@ -334,9 +336,11 @@ def _mirrored(
     question: messages.LinkSyncRequest
     | messages.HoldRequest
     | messages.WritersRequest
-    | SlotsRequest,
+    | SlotQuestion,
 ) -> set[str]:
     """The topics that only distributors tell of like this."""
+    if isinstance(question, SlotsRequest | SlotRowsRequest):
+        return {""}  # a slot has records of all topics
     rows = question.floors if isinstance(question, messages.HoldRequest) else ()
     return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}
 

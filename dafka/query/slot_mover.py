@@ -2,8 +2,8 @@
 
 What a store is to keep it was started with. First each that lacks some joins them: it takes them
 in, and keeps them when it has all that each keeper lists. Then each that has others gives them up:
-it stops taking them in, and drops them when enough others list all that it lists. Whatever dies in
-between, to look again goes on from where it is.
+it stops taking them in, and drops them when enough others list all that it lists, and one of them
+has what another has passed over. Whatever dies in between, to look again goes on from where it is.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from dafka.errors import QueryError
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots, slot_of
 from dafka.query.slot_steps import SlotsRequest, part_of, slots_in, told
+from dafka.storage.passed_over import RANGES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,25 +32,54 @@ class _Held(NamedTuple):
     stopped: Slots
     dropped: Slots
     token: str
+    address: str
 
     @property
     def relied_on(self) -> Slots:
         """Those that it keeps, and is not about to give up."""
         return self.kept.without(self.stopped)
 
-    def ends(self) -> dict[Partition, int]:
-        """Where each partition ends that it has."""
+    def ranges(self) -> dict[Partition, range]:
+        """What it has of each partition."""
         self.store.part = part_of(self.kept)
-        return {one: span.stop for one, span in self.store.ranges().items()}
+        return self.store.ranges()
 
-    def ends_of(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """Where those of these end that it is relied on for, also of what it has forgotten."""
+    def ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
+        """What it has of those of these that it is relied on for, also of what it has forgotten."""
         relied_on = self.relied_on
         wanted = [one for one in partitions if relied_on.has(slot_of(one.address))]
-        ends = self.ends()
-        if unlisted := [one for one in wanted if one not in ends]:
-            ends |= {one: span.stop for one, span in self.store.ranges_of(unlisted).items()}
-        return {one: ends[one] for one in wanted if one in ends}
+        ranges = self.ranges()
+        if unlisted := [one for one in wanted if one not in ranges]:
+            ranges |= self.store.ranges_of(unlisted)
+        return {one: ranges[one] for one in wanted if one in ranges}
+
+    def inventory(self, ranges: Mapping[Partition, range], slots: Slots) -> _Inventory:
+        """The same with what it never had."""
+        return _Inventory(self.store.endpoint, ranges, self.store.passed_over(told(slots)))
+
+
+class _Inventory(NamedTuple):
+    """What a store has of slots that one gives up.
+
+    Attributes:
+        endpoint: Its.
+        ranges: By partition; what is not in it retention has taken, or it was never there.
+        passed: What was never there.
+    """
+
+    endpoint: str
+    ranges: Mapping[Partition, range]
+    passed: Mapping[Partition, Sequence[range]]
+
+    def had(self, partition: Partition) -> list[range]:
+        """What it has for sure."""
+        ranges, passed = [self.ranges.get(partition, range(0))], self.passed.get(partition, ())
+        return _cut(ranges, passed)
+
+    def never_had(self, partition: Partition) -> Sequence[range]:
+        """What was never there for sure."""
+        passed = self.passed.get(partition, ())
+        return passed[len(passed) == RANGES_MAX :]  # what lies in the first may be more
 
 
 class SlotMover:
@@ -82,9 +112,11 @@ class SlotMover:
         waiting: list[str] = []
         stores = self._look_at_all()
         keepers = [*stores, *(_held(store, store.slots()) for store in self._leaving)]
+        shares = tuple((one.address, told(one.kept)) for one in keepers)
         for one in stores:
             if not one.joining:
                 continue
+            one.store.slots(SlotsRequest("ask", stores=shares))
             if lacks := _lacks(one, [other for other in keepers if other.store is not one.store]):
                 waiting.append(lacks)
                 continue
@@ -113,13 +145,23 @@ class SlotMover:
         stores = self._look_at_all()
         if waits_for := self._uncovered(store, stores, leaving):
             return waits_for
-        given_up = _among(stopped.ends(), leaving)
-        keepers = [one.ends_of(given_up) for one in stores if one.store is not store]
-        for partition, end in given_up.items():
-            having = sum(ends.get(partition, 0) >= end for ends in keepers)
-            if having < self._copies:
-                return f"{self._copies} others to have {partition} up to {end}, {having} have"
+        given_up = stopped.inventory(_among(stopped.ranges(), leaving), leaving)
+        keepers = [
+            one.inventory(one.ranges_of(given_up.ranges), leaving.shared(one.relied_on))
+            for one in stores
+            if one.store is not store and leaving.shared(one.relied_on)
+        ]
+        if waits_for := self._behind(given_up, keepers) or _alone(given_up, keepers):
+            return waits_for
         store.slots(SlotsRequest("drop", token=stopped.token))
+        return ""
+
+    def _behind(self, given_up: _Inventory, keepers: Sequence[_Inventory]) -> str:
+        for partition, span in given_up.ranges.items():
+            reaching = (one.ranges.get(partition, range(0)).stop for one in keepers)
+            having = sum(end >= span.stop for end in reaching)
+            if having < self._copies:
+                return f"{self._copies} others to have {partition} up to {span.stop}, {having} have"
         return ""
 
     def _uncovered(self, store: StoreClient, stores: Iterable[_Held], leaving: Slots) -> str:
@@ -147,28 +189,68 @@ def _held(store: StoreClient, said: SlotsResponse) -> _Held:
         slots_in(said.stopped),
         slots_in(said.dropped),
         said.token,
+        said.store,
     )
 
 
 def _lacks(one: _Held, others: Iterable[_Held]) -> str:
     """What a store lacks of slots that it joins, and another has that keeps them."""
     listed = [
-        _among(other.ends(), shared)
+        _among(other.ranges(), shared)
         for other in others
         if (shared := one.joining.shared(other.kept))
     ]
-    own = one.ends()  # last: what has come meanwhile has come here as well
-    for ends in listed:
-        for partition, end in ends.items():
-            if own.get(partition, 0) < end:
-                return f"{one.store.endpoint} to have {partition} up to {end}"
+    own = one.ranges()  # last: what has come meanwhile has come here as well
+    for ranges in listed:
+        for partition, span in ranges.items():
+            if own.get(partition, range(0)).stop < span.stop:
+                return f"{one.store.endpoint} to have {partition} up to {span.stop}"
     return ""
 
 
-def _among(ends: Mapping[Partition, int], slots: Slots) -> dict[Partition, int]:
+def _alone(given_up: _Inventory, keepers: Sequence[_Inventory]) -> str:
+    """What nobody else has though one of them never had it: it is not for retention that it lacks.
+
+    What all others had retention has taken there, as it will here.
+    """
+    for lacking in keepers:
+        for partition, passed in lacking.passed.items():
+            kept = [
+                range(max(one.start, span.start), min(one.stop, span.stop))
+                for span in [given_up.ranges.get(partition, range(0))]
+                for one in passed
+            ]
+            left = _cut(kept, given_up.never_had(partition))
+            for one in keepers:
+                left = _cut(left, one.had(partition))
+            if left:
+                return (
+                    f"another store to keep slot {slot_of(partition.address)}, too: "
+                    f"{given_up.endpoint} alone has {partition} from {left[0].start} up to "
+                    f"{left[0].stop}, which {lacking.endpoint} has passed over"
+                )
+    return ""
+
+
+def _cut(ranges: Iterable[range], taken: Iterable[range]) -> list[range]:
+    """What is left of ranges without others."""
+    left = [one for one in ranges if one]
+    for other in taken:
+        parts = (
+            (
+                range(one.start, min(one.stop, other.start)),
+                range(max(one.start, other.stop), one.stop),
+            )
+            for one in left
+        )
+        left = [part for each in parts for part in each if part]
+    return left
+
+
+def _among(ranges: Mapping[Partition, range], slots: Slots) -> dict[Partition, range]:
     return {
-        one: end
-        for one, end in ends.items()
+        one: span
+        for one, span in ranges.items()
         if not one.topic.startswith(SYSTEM)
         and (slots == ALL_SLOTS or slots.has(slot_of(one.address)))
     }

@@ -3,6 +3,7 @@
 | step | what the store does |
 |---|---|
 | `look` | nothing |
+| `ask` | passes over nothing of what joins that one of those stores may have |
 | `take` | keeps slots from now on that have joined |
 | `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` |
 | `drop` | gives up what was stopped all the time since the answer with that token |
@@ -18,17 +19,36 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from dafka.errors import MisuseError
-from dafka.limits import OPENING_CHARACTERS_MAX
-from dafka.model import ALL_SLOTS, SLOTS, Slots
+from dafka.limits import (
+    ADDRESS_BYTES_MAX,
+    OPENING_CHARACTERS_MAX,
+    STORES_MAX,
+    TABLE_KEY_BYTES_MAX,
+)
+from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_of
+from dafka.storage.passed_over import passed_over
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from dafka.storage.kept_slots import KeptSlots
+    from dafka.storage.log import RecordLog
 
 _Slot = Annotated[int, Meta(ge=0, le=SLOTS)]
 SlotRanges = Annotated[tuple[tuple[_Slot, _Slot], ...], Meta(max_length=SLOTS)]
 """Of the ring, each as its first slot and the one behind its last."""
 
 _Token = Annotated[str, Meta(max_length=OPENING_CHARACTERS_MAX + 20)]
+_Address = Annotated[str, Meta(max_length=ADDRESS_BYTES_MAX)]
+_Name = Annotated[bytes, Meta(max_length=ADDRESS_BYTES_MAX)]
+_Sequence = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Ranges = tuple[tuple[_Name, _Name, _Sequence, _Sequence], ...]
+"""Topic, address, the first sequence, and the one behind the last."""
+
+Cursor = Annotated[bytes, Meta(max_length=TABLE_KEY_BYTES_MAX)]
+"""Behind what a list goes on; empty for its beginning."""
+
+ROWS_MAX = 1_000
+"""Partitions that a store looks at for one answer: some milliseconds."""
 
 
 class SlotsRequest(Struct, frozen=True, array_like=True, tag="slots"):
@@ -38,11 +58,13 @@ class SlotsRequest(Struct, frozen=True, array_like=True, tag="slots"):
         step: See above.
         slots: Which, for `take` and `stop`.
         token: For `drop`.
+        stores: All that keep something, by address, and what: for `ask`.
     """
 
-    step: Literal["look", "take", "stop", "drop"] = "look"
+    step: Literal["look", "ask", "take", "stop", "drop"] = "look"
     slots: SlotRanges = ()
     token: _Token = ""
+    stores: Annotated[tuple[tuple[_Address, SlotRanges], ...], Meta(max_length=STORES_MAX)] = ()
 
 
 LOOK = SlotsRequest()
@@ -58,6 +80,7 @@ class SlotsResponse(Struct, frozen=True, array_like=True, tag="keeping"):
         stopped: Of those that it keeps it takes these not in.
         dropped: It has given these up, and not all is off its disk.
         token: Of what is stopped; empty if nothing is.
+        store: Its address, that of its disk.
     """
 
     kept: SlotRanges
@@ -66,6 +89,37 @@ class SlotsResponse(Struct, frozen=True, array_like=True, tag="keeping"):
     stopped: SlotRanges = ()
     dropped: SlotRanges = ()
     token: _Token = ""
+    store: _Address = ""
+
+
+class SlotRowsRequest(Struct, frozen=True, array_like=True, tag="slot rows"):
+    """What do you know of partitions that no list of ranges tells?
+
+    Attributes:
+        what: The records that were never there, of those that go on behind them.
+        slots: Of these.
+        after: Where the list goes on.
+    """
+
+    what: Literal["passed over"]
+    slots: SlotRanges
+    after: Cursor = b""
+
+
+class SlotRowsResponse(Struct, frozen=True, array_like=True, tag="slot rows"):
+    """Some of it.
+
+    Attributes:
+        ranges: By partition, of each in order.
+        after: Behind what to ask for more; empty if there are no more.
+    """
+
+    ranges: _Ranges
+    after: Cursor = b""
+
+
+SlotQuestion = SlotsRequest | SlotRowsRequest
+SlotAnswer = SlotsResponse | SlotRowsResponse
 
 
 class MovingSlots(Struct, frozen=True, array_like=True):
@@ -140,6 +194,9 @@ def step(request: SlotsRequest, kept_slots: KeptSlots, now_ms: int) -> SlotsResp
     """
     kept_slots.lapse(now_ms)
     match request.step:
+        case "ask":
+            stores = ((store, slots_in(slots)) for store, slots in request.stores)
+            kept_slots.ask(tuple(stores))
         case "take":
             kept_slots.take(slots_in(request.slots))
         case "stop":
@@ -156,4 +213,37 @@ def step(request: SlotsRequest, kept_slots: KeptSlots, now_ms: int) -> SlotsResp
         told(keeping.stopped),
         told(kept_slots.dropped),
         kept_slots.token,
+        kept_slots.identity,
     )
+
+
+def slots_answer(
+    question: SlotQuestion, log: RecordLog, kept_slots: KeptSlots, now_ms: int
+) -> SlotAnswer:
+    """Take a step, or tell of what is known.
+
+    Raises:
+        MisuseError: It may not be taken now, or not by this store, or slots are none.
+        StorageError: The disk refused.
+    """
+    if isinstance(question, SlotRowsRequest):
+        return rows(question, log)
+    return step(question, kept_slots, now_ms)
+
+
+def rows(question: SlotRowsRequest, log: RecordLog) -> SlotRowsResponse:
+    """Return a part of what a store knows.
+
+    Raises:
+        MisuseError: A range of slots ends before it begins.
+        StorageError: The disk refused.
+    """
+    slots = slots_in(question.slots)
+    found, after = passed_over(log, question.after, ROWS_MAX)
+    ranges = (
+        (octets_of(one.topic), octets_of(one.address), each.start, each.stop)
+        for one, passed in found.items()
+        if slots.has(slot_of(one.address))
+        for each in passed
+    )
+    return SlotRowsResponse(tuple(ranges), after or b"")

@@ -55,6 +55,7 @@ class KeptSlots:
         self._stops = 0
         self._stopped = NO_SLOTS
         self._until_ms = 0
+        self._asked: tuple[tuple[str, Slots], ...] = ()
         dropped = self._read(_DROPPED)
         self.dropped = NO_SLOTS if dropped is None else dropped
         """Those that were given up and may be on the disk: they join no sooner than they are
@@ -79,12 +80,16 @@ class KeptSlots:
     def keeping(self) -> Keeping:
         """What the store does."""
         joining = self.wanted.without(self._kept).without(self.dropped)
-        return Keeping(self._kept, joining, self._stopped)
+        return Keeping(self._kept, joining, self._stopped, self._asked)
 
     @property
     def token(self) -> str:
         """Names the time in which what is stopped is stopped; empty if nothing is."""
         return f"{self._log.changes.now.opening}.{self._stops}" if self._stopped else ""
+
+    def ask(self, stores: tuple[tuple[str, Slots], ...]) -> None:
+        """Pass over nothing of what joins but what each of these stores lacks that keeps it."""
+        self._asked = stores
 
     def take(self, slots: Slots) -> None:
         """Keep slots that have joined: it was seen that it has all that is kept of them.

@@ -391,7 +391,7 @@ MUTANTS = [
     Mutant(
         "where a partition goes on, what it had before is dropped",
         "dafka/node/store.py",
-        "self._log.append(effect.batches, skips=dict(effect.skips), entries=folded.entries)",
+        "self._log.append(effect.batches, skips=dict(effect.skips), entries=entries)",
         "self._log.append(\n                effect.batches,\n"
         "                trims=dict(effect.skips),\n                skips=dict(effect.skips),\n"
         "                entries=folded.entries,\n            )",

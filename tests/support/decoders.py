@@ -21,6 +21,7 @@ from dafka.gateway.wire import parse
 from dafka.groups import commit
 from dafka.model import Partition, TowerEndpoints
 from dafka.query import messages as query
+from dafka.query.slot_steps import SlotRowsRequest, SlotRowsResponse, SlotsRequest, SlotsResponse
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.client_batch import checked_batch
 from dafka.records.compression import Codec
@@ -170,6 +171,9 @@ QUESTIONS = [
     query.CatchUpRequest(),
     query.LinkSyncRequest(b"1 at level 2", in_sync=True),
     query.WritersRequest(((b"flow", 0, 2, 7), (b"flow", 1, 2, 8))),
+    SlotsRequest("ask", stores=(("AA", ((0, 2_048),)), ("BB", ((2_048, 4_096),)))),
+    SlotsRequest("drop", token="opening.1"),
+    SlotRowsRequest("passed over", ((0, 2_048),), b"after"),
 ]
 ANSWERS = [
     query.TopicsResponse((b"a", b"b"), True),
@@ -187,6 +191,8 @@ ANSWERS = [
     query.SkipResponse(10),
     query.LinkSyncResponse(known=False, awaited=True),
     query.WritersResponse((7, 9)),
+    SlotsResponse(((0, 2_048),), ((0, 4_096),), ((2_048, 4_096),), store="AA"),
+    SlotRowsResponse(((b"flights", b"AA", 0, 10),), b"after"),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

@@ -264,6 +264,21 @@ def test_a_store_that_does_not_keep_the_slot_does_not_hold_a_skip_up(inflow):
     assert inflow.log_start(P, "S3", 40, now_ms) == 40
 
 
+def test_where_all_stores_are_named_each_has_to_lack_it_however_long_that_takes(inflow):
+    now_ms = late(inflow)
+    asked = {"S1", "AWAY"}
+    while now_ms < 2 * STORE_SILENCE_MS:
+        assert inflow.log_start(P, "S1", 50, now_ms, asked) is None, "AWAY may have it"
+        assert inflow.log_start(P, "S1", 50, now_ms, ()) is None, "nobody has said who is there"
+        now_ms = inflow.wakeup_ms()
+        fetched(inflow, now_ms)
+    inflow.heard_from("AWAY", now_ms)
+    while not fetched(inflow, now_ms):
+        now_ms = inflow.wakeup_ms()
+    assert inflow.log_start(P, "S1", 50, now_ms, asked) is None
+    assert inflow.log_start(P, "AWAY", 40, now_ms, asked) == 40
+
+
 def test_a_store_that_has_not_come_so_far_does_not_hold_a_skip_up(inflow):
     now_ms = late(inflow)
     inflow.heard_from("S1", now_ms)

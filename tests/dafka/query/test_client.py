@@ -9,15 +9,17 @@ from dafka.groups.commit import Commit
 from dafka.groups.commit_table import fold
 from dafka.groups.membership import NO_BALLOT
 from dafka.limits import DIGESTS_MAX, NAMED_MAX, PARTITIONS_MAX, READ_SPANS_MAX
-from dafka.model import WHOLE, Batch, Partition, PartitionShare
+from dafka.model import ALL_SLOTS, SLOTS, WHOLE, Batch, Partition, PartitionShare, Slots, slot_of
 from dafka.query import messages
 from dafka.query.client import StoreClient
 from dafka.query.messages import decode_question, encode
 from dafka.query.service import AnswerBounds, answer
+from dafka.query.slot_steps import ROWS_MAX, SlotRowsResponse, told
 from dafka.records.batch import BatchBuilder, enclosed
 from dafka.records.digest import digest_of_headers
 from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.memory import MemoryLog
+from dafka.storage.passed_over import passing
 from dafka.wire.primitives import text
 
 pytestmark = pytest.mark.net
@@ -385,6 +387,19 @@ def test_commits_that_are_none_are_the_stores_fault(serving, client):
     serving.respond = lambda _: encode(messages.CommitsResponse(((b"key", b"value"),), False))
     with pytest.raises(QueryError, match="a commit that is none"):
         client.offsets("billing")
+
+
+def test_what_a_store_never_had_in_pages(serving, client):
+    skips = {Partition("orders", f"{n:X}"): n for n in range(1, ROWS_MAX + 10)}
+    serving.log.append([], skips=skips, entries=passing(serving.log, skips))
+    assert client.passed_over(told(ALL_SLOTS)) == {one: [range(n)] for one, n in skips.items()}
+    half = Slots.of([range(SLOTS // 2)])
+    assert client.passed_over(told(half)).keys() == {
+        one for one in skips if half.has(slot_of(one.address))
+    }
+    serving.respond = lambda _: encode(SlotRowsResponse((), b"again"))
+    with pytest.raises(QueryError, match="leads nowhere"):
+        client.passed_over(told(ALL_SLOTS))
 
 
 def test_a_store_that_turns_no_page_is_left(serving, client):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import QueryError, RefusedError
-from dafka.model import ALL_SLOTS, Partition, Slots, address_in
+from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.service import answer
 from dafka.query.slot_mover import SlotMover
 from dafka.query.slot_steps import SlotsRequest
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
+from dafka.storage.passed_over import RANGES_MAX, passing
 from tests.support.batches import make_batch
 
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
@@ -38,6 +39,11 @@ class MovedStore:
     def has(self, partition, count):
         end = self.log.ends().get(partition, 0)
         self.log.append([make_batch([b"1"], one, partition) for one in range(end, count)])
+
+    def passes_over(self, partition, end):
+        """As nobody has what lacks before it."""
+        skips = {partition: end}
+        self.log.append((), skips=skips, entries=passing(self.log, skips))
 
     @property
     def kept(self):
@@ -199,3 +205,60 @@ def test_what_another_has_had_and_forgotten_it_need_not_be_brought_again(old):
     new.log.append((), forgets=[P_HIGH])
     assert P_HIGH not in new.log.extents()
     assert mover.look() == "old to take off its disk what it gave up"
+
+
+def test_what_joins_hears_which_stores_there_are_before_it_passes_over_anything(old):
+    new = MovedStore("new", HIGH, joins=True)
+    assert new.kept_slots.keeping.asked_of(P_HIGH) == set()
+    mover_of(old, new).look()
+    assert new.kept_slots.keeping.asked_of(P_HIGH) == {"old"}
+
+
+@pytest.mark.parametrize(("end", "gap"), [(0, "from 0 up to 2"), (1, "from 1 up to 2")])
+def test_what_others_have_passed_over_is_not_given_up(old, end, gap):
+    old.start_with(LOW)
+    stays, new = MovedStore("stays", ALL_SLOTS), MovedStore("new", HIGH)
+    for other in (stays, new):
+        other.has(P_HIGH, end)
+        other.passes_over(P_HIGH, 2)
+        other.has(P_HIGH, 3)
+    for again in range(2):
+        assert mover_of(old, stays, new, copies=2).look() == (
+            f"another store to keep slot {slot_of(P_HIGH.address)}, too: old alone has {P_HIGH} "
+            f"{gap}, which stays has passed over"
+        ), again
+    assert old.kept == ALL_SLOTS
+    third = MovedStore("third", HIGH, joins=True)
+    third.has(P_HIGH, 3)
+    mover_of(old, stays, new, third, copies=2).look()
+    assert old.kept == LOW
+
+
+def test_what_retention_has_taken_at_those_that_had_it_holds_nothing_up(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH)
+    new.has(P_HIGH, 3)
+    new.log.append((), trims={P_HIGH: 2})
+    assert mover_of(old, new).look() == "old to take off its disk what it gave up"
+
+
+def test_what_it_never_had_either_holds_nothing_up():
+    old, new = MovedStore("old", ALL_SLOTS), MovedStore("new", HIGH)
+    for one in (old, new):
+        for end in (2, 5):
+            one.passes_over(P_HIGH, end)
+            one.has(P_HIGH, end + 1)
+    old.start_with(LOW)
+    assert mover_of(old, new).look() == "old to take off its disk what it gave up"
+
+
+def test_of_very_many_gaps_the_first_may_be_wider_than_it_was():
+    """What lies between gaps that have become one is there: it must not be taken for a gap."""
+    old, new = MovedStore("old", ALL_SLOTS), MovedStore("new", HIGH)
+    for number in range(RANGES_MAX + 1):
+        old.has(P_HIGH, 2 * number + 1)
+        old.passes_over(P_HIGH, 2 * number + 2)
+    new.passes_over(P_HIGH, 2 * RANGES_MAX + 2)
+    old.start_with(LOW)
+    assert f"{P_HIGH} from 0 up to" in mover_of(old, new).look()
+    assert old.kept == ALL_SLOTS

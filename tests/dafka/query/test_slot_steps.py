@@ -4,9 +4,12 @@ import pytest
 
 from dafka.errors import MisuseError
 from dafka.model import ALL_SLOTS, Slots
+from dafka.query.messages import decode_answer, encode
+from dafka.query.service import answer
 from dafka.query.slot_steps import (
     LOOK,
     MovingSlots,
+    SlotRowsRequest,
     SlotsRequest,
     moving,
     part_of,
@@ -17,6 +20,7 @@ from dafka.query.slot_steps import (
 )
 from dafka.storage.kept_slots import STOPPED_MS, KeptSlots
 from dafka.storage.memory import MemoryLog
+from dafka.transport.access import EVERYTHING, Rights
 
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
 
@@ -61,3 +65,15 @@ def test_who_looks_is_told_what_moves():
     step(SlotsRequest("drop", token=stopped.token), kept, 0)
     assert str(moving(kept)) == "clears slots 0-2047"
     assert str(MovingSlots(((9, 3),))) == "joins slots 9-2", "whatever a store says"
+
+
+@pytest.mark.parametrize(
+    "question", [SlotsRequest("stop", ((0, 1),)), SlotRowsRequest("passed over", ())]
+)
+def test_who_moves_slots_has_the_right_to_mirror_all_topics(question):
+    def refused(rights):
+        found = decode_answer(answer(encode(question), MemoryLog("S0"), rights))
+        return getattr(found, "reason", "") == "not permitted"
+
+    assert refused(Rights(EVERYTHING, EVERYTHING, ("__consumer_offsets", "a")))
+    assert not refused(Rights(mirror=EVERYTHING))
