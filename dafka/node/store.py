@@ -20,7 +20,6 @@ from dafka.limits import (
     FORGOTTEN_AT_ONCE_MAX,
     PENDING_READS_MAX,
     PENDING_READS_PEER_MAX,
-    RETAINED_BATCHES_MAX,
 )
 from dafka.model import ALL_SLOTS, Partition, Shape
 from dafka.node.loop import Node
@@ -33,9 +32,10 @@ from dafka.node.store_settings import (
     STORE_SETTINGS,
     StoreSettings,
 )
+from dafka.node.store_slots import StoreSlots
 from dafka.process import metrics
 from dafka.process.clock import CLOCK
-from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall
+from dafka.protocol.effects import Append, Compare, Disputed, Forget, ReadRange, Recall, Remember
 from dafka.protocol.events import (
     Appended,
     AppendFailed,
@@ -46,7 +46,6 @@ from dafka.protocol.events import (
     PartitionsForgotten,
     RangeRead,
     Recalled,
-    SlotsMoved,
     TurnEnded,
 )
 from dafka.protocol.fair_queue import FairQueue
@@ -249,7 +248,7 @@ class StoreRole:
         self._retention_due_ms = clock.now_ms() + RETENTION_START_MS
         self._forgetter = Forgetter(settings.forget_after_ms)
         self._forget_every_ms = min(settings.forget_after_ms, RETENTION_INTERVAL_MS)
-        self._forget_due_ms = self._given_up_due_ms = clock.now_ms()
+        self._forget_due_ms = clock.now_ms()
         self._told_due_ms = 0
         self._settings = settings
         self._takes = takes
@@ -261,9 +260,7 @@ class StoreRole:
         self._registers = Registers(record_log, clock.now_ms())
         self._link_sync = LinkSync(record_log, clock.now_ms())
         self._writers = Writers()
-        self._kept_slots = KeptSlots(record_log, settings.slots, joins=settings.joins)
-        self._keeping = self._kept_slots.keeping
-        """What the machine was told."""
+        self._slots = StoreSlots(record_log, settings, self._holds, clock.now_ms())
         self._skipped: list[HoleSkipped] = []
         """What the operator wants to go on without, asked for in this turn."""
         self._lags = GroupLags(record_log)
@@ -275,7 +272,7 @@ class StoreRole:
             record_log.identity,
             record_log.heads(),
             remembers=record_log.forgotten > 0,
-            keeping=self._keeping,
+            keeping=self._slots.keeping,
         )
         self._observe()
 
@@ -294,11 +291,9 @@ class StoreRole:
                 RETENTION_PAUSE_MS if dropped else RETENTION_INTERVAL_MS
             )
         effects = self.machine.handle(event, now_ms)
-        if now_ms >= self._given_up_due_ms and isinstance(event, TurnEnded):
-            for moved in self._give_up(now_ms):
+        if now_ms >= self._slots.due_ms and isinstance(event, TurnEnded):
+            for moved in self._slots.clear(now_ms):
                 effects += self.machine.handle(moved, now_ms)
-            more = bool(self._kept_slots.dropped)
-            self._given_up_due_ms = now_ms + (RETENTION_PAUSE_MS if more else RETENTION_INTERVAL_MS)
         if now_ms >= self._forget_due_ms and isinstance(event, TurnEnded):
             emptied = self._forgetter.due(self._log, now_ms, FORGOTTEN_AT_ONCE_MAX)
             more = len(emptied) == FORGOTTEN_AT_ONCE_MAX
@@ -328,7 +323,7 @@ class StoreRole:
         """When the machine wants to be woken, or something may not be needed any more."""
         if self._reads:
             return self._clock.now_ms()
-        own_ms = min(self._retention_due_ms, self._forget_due_ms, self._given_up_due_ms)
+        own_ms = min(self._retention_due_ms, self._forget_due_ms, self._slots.due_ms)
         due_ms = self.machine.wakeup_ms()
         return own_ms if due_ms is None else min(due_ms, own_ms)
 
@@ -341,7 +336,7 @@ class StoreRole:
                 return self._asked(effect)
             case Recall():
                 return self._recall(effect)
-            case Forget():
+            case Forget() | Remember():
                 return self._forget(effect)
             case Compare():
                 return self._compare(effect.batch)
@@ -422,8 +417,10 @@ class StoreRole:
         ends = {partition: extent.start for partition, extent in recalled.items()}
         return Recalled(effect.messages, ends)
 
-    def _forget(self, effect: Forget) -> Event | None:
+    def _forget(self, effect: Forget | Remember) -> Event | None:
         try:
+            if isinstance(effect, Remember):
+                return self._slots.remember(effect.ends)
             rows = self._holds.forgetting(effect.partitions)
             rows += parting(self._log, effect.partitions)
             self._log.append((), forgets=effect.partitions, entries=rows)
@@ -513,7 +510,7 @@ class StoreRole:
                 writers=self._writers,
                 bounds=replace(self._settings.bounds, read_bytes=room),
                 holes=self,
-                kept_slots=self._kept_slots,
+                kept_slots=self._slots.kept,
                 now_ms=self._clock.now_ms(),
                 dropped=_drop,
             )
@@ -522,27 +519,8 @@ class StoreRole:
             if self._clock.seconds() - began > REQUESTS_S_MAX:
                 break
         skipped, self._skipped = self._skipped, []
-        events: list[Event] = [*self._moved(), *skipped]
+        events: list[Event] = [*self._slots.moved(), *skipped]
         return [(None, event) for event in events]
-
-    def _moved(self) -> list[SlotsMoved]:
-        """What the machine has to know, if slots have come or gone."""
-        before, self._keeping = self._keeping, self._kept_slots.keeping
-        if self._keeping == before:
-            return []
-        told = {f"slots_{name}": str(slots) for name, slots in self._keeping._asdict().items()}
-        log.info("slots have moved", extra=told)
-        return [SlotsMoved(self._keeping)]
-
-    def _give_up(self, now_ms: int) -> list[SlotsMoved]:
-        """Go on with what is stopped no more, take off the disk what was given up."""
-        self._kept_slots.lapse(now_ms)
-        try:
-            if self._kept_slots.clear(RETAINED_BATCHES_MAX):
-                self._written()
-        except StorageError as error:
-            self._refused(error)
-        return self._moved()
 
     def holes(self) -> Mapping[Partition, range]:
         """See `Holes`."""

@@ -71,6 +71,12 @@ class Forget(Value, frozen=True):
     partitions: tuple[Partition, ...]
 
 
+class Remember(Value, frozen=True):
+    """Store: write of these where they ended, as if they were forgotten; then as `Forget`."""
+
+    ends: tuple[tuple[Partition, int], ...]
+
+
 class Compare(Value, frozen=True):
     """Store: read what the log has of these records, and the batch before; then `Compared`."""
 
@@ -157,6 +163,7 @@ Effect = (
     | ReadRange
     | Recall
     | Forget
+    | Remember
     | Compare
     | Disputed
     | HoleFound

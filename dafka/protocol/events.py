@@ -141,6 +141,12 @@ class PartitionsForgotten(Value, frozen=True):
     partitions: tuple[Partition, ...]
 
 
+class PartitionsEnded(Value, frozen=True):
+    """Store: who has seen all stores says that of these nobody keeps anything, and their ends."""
+
+    ends: tuple[tuple[Partition, int], ...]
+
+
 class Compared(Value, frozen=True):
     """Store: what the log has of the records that were to be compared, and the batch before."""
 
@@ -180,6 +186,7 @@ Event = (
     | Recalled
     | Emptied
     | PartitionsForgotten
+    | PartitionsEnded
     | SlotsMoved
     | Compared
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from dafka.model import Batch, Partition
+    from dafka.protocol.effects import Append
 
 STAGED_BYTES_MAX = 2 * 1024 * 1024
 """What is written at once. More costs more a byte: what is copied together and then to the disk
@@ -47,3 +48,11 @@ class Staged:
         """Take all out."""
         taken, self._batches, self._bytes = tuple(self._batches), [], 0
         return taken
+
+
+def under_way(staged: Iterable[Batch], appending: Iterable[Append]) -> set[Partition]:
+    """The partitions that are about to get something."""
+    busy = {batch.partition for batch in staged}
+    for append in appending:
+        busy |= dict(append.skips).keys() | {batch.partition for batch in append.batches}
+    return busy

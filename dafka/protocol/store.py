@@ -34,6 +34,7 @@ from dafka.protocol.effects import (
     Publish,
     ReadRange,
     Recall,
+    Remember,
 )
 from dafka.protocol.events import (
     Appended,
@@ -42,6 +43,7 @@ from dafka.protocol.events import (
     Emptied,
     Event,
     HoleSkipped,
+    PartitionsEnded,
     PartitionsForgotten,
     PeerLeft,
     PeerListened,
@@ -61,7 +63,7 @@ from dafka.protocol.heads import TopicHeads
 from dafka.protocol.keeping import KEEPS_ALL, Keeping
 from dafka.protocol.machine import earliest
 from dafka.protocol.receiver import Inflow, arrived
-from dafka.protocol.staging import Staged
+from dafka.protocol.staging import Staged, under_way
 from dafka.protocol.stores import HEADS_INTERVAL_MS_MAX, Inquiry
 from dafka.protocol.unacked import direct_records, stored_records
 from dafka.records.batch import without_first
@@ -138,7 +140,7 @@ class StoreMachine:
             case Received() | ReceivedTogether():
                 together = (event.message,) if isinstance(event, Received) else event.messages
                 return self._receive(together, now_ms)
-            case Recalled() | Emptied() | PartitionsForgotten():
+            case Recalled() | Emptied() | PartitionsForgotten() | PartitionsEnded():
                 return self._of_empty(event, now_ms)
             case TurnEnded():
                 self._questions.turn_ended(now_ms)
@@ -159,7 +161,7 @@ class StoreMachine:
                 raise AssertionError(event)
 
     def _of_empty(
-        self, event: Recalled | Emptied | PartitionsForgotten, now_ms: int
+        self, event: Recalled | Emptied | PartitionsForgotten | PartitionsEnded, now_ms: int
     ) -> list[Effect]:
         match event:
             case Recalled():
@@ -168,6 +170,8 @@ class StoreMachine:
                 return self._emptied(event.partitions)
             case PartitionsForgotten():
                 return self._forget(event.partitions)
+            case PartitionsEnded():
+                return self._ended(event.ends)
 
     def wakeup_ms(self) -> int | None:
         """When a FETCH or GET-HEADS is to be repeated, or more heads are to be told."""
@@ -248,9 +252,7 @@ class StoreMachine:
 
     def _emptied(self, partitions: Iterable[Partition]) -> list[Effect]:
         """Forget what nobody is about to add to."""
-        busy = self._skipped.keys() | {batch.partition for batch in self._staged}
-        for append in self._appending.values():
-            busy |= dict(append.skips).keys() | {batch.partition for batch in append.batches}
+        busy = self._skipped.keys() | under_way(self._staged, self._appending.values())
         idle = [
             partition
             for partition in partitions
@@ -262,10 +264,18 @@ class StoreMachine:
         ]
         return [Forget(tuple(idle))] if idle else []
 
+    def _ended(self, ends: Iterable[tuple[Partition, int]]) -> list[Effect]:
+        """Remember those of which nothing is here, nor about to be; ask for the rest of others."""
+        known = self._durable.keys() | under_way(self._staged, self._appending.values())
+        for partition, end in ends:
+            if partition in known and partition in self._inflow:
+                self._inflow.heard(partition, end - 1)
+        return [Remember(tuple(one for one in ends if one[0] not in known))]
+
     def _forget(self, partitions: Iterable[Partition]) -> list[Effect]:
         self._remembers = True
-        for partition in partitions:
-            self._inflow.forget(partition)
+        for partition in filter(self._inflow.__contains__, partitions):
+            self._inflow.leave(partition)  # what waits for what is before its end comes again
             self._part_with(partition)
         return []
 
@@ -370,6 +380,7 @@ class StoreMachine:
 
     def _stage(self, partition: Partition, expected: int, now_ms: int) -> list[Effect]:
         for batch in self._inflow.take(partition):
+            fitting = batch
             if batch.sequence < expected:
                 try:
                     fitting = without_first(batch, expected - batch.sequence)
@@ -377,8 +388,6 @@ class StoreMachine:
                     self._rewind(partition)
                     self._inflow.rest(partition, now_ms, FETCH_REST_MS_MAX)
                     return [Dropped(error.reason)]
-            else:
-                fitting = batch
             if not self._disputes.goes_on(fitting):
                 self._inflow.start(partition, expected)
                 return self._disputes.found(fitting)
@@ -443,14 +452,13 @@ class StoreMachine:
         return self._ack(partition)
 
     def _ack(self, partition: Partition) -> list[Effect]:
-        topic, address = partition
         run = self._disputes.run(partition)
         if run is None and partition in self._disputes:
             return []
         if not self._keeping.acknowledges(partition):
             return []
         durable = self._durable[partition]
-        return [Publish(messages.Ack(topic, address, self._address, durable, run))]
+        return [Publish(messages.Ack(*partition, self._address, durable, run))]
 
     def _flush(self) -> list[Effect]:
         if not self._staged and not self._skipped:
@@ -464,12 +472,7 @@ class StoreMachine:
     def _append_ended(self, event: Appended | AppendFailed, now_ms: int) -> list[Effect]:
         if isinstance(event, AppendFailed):
             return self._append_failed(event.token, now_ms)
-        for batch in self._appending[event.token].batches:
-            self._reminders.moved(batch.partition, now_ms)
-        return self._appended(event.token)
-
-    def _appended(self, token: int) -> list[Effect]:
-        append = self._appending.pop(token)
+        append = self._appending.pop(event.token)
         touched: dict[Partition, Batch] = {}
         for partition, sequence in append.skips:
             if partition not in self._inflow:
@@ -479,6 +482,7 @@ class StoreMachine:
         kept = [batch for batch in append.batches if batch.partition in self._inflow]
         for batch in kept:
             self._durable[batch.partition] = batch.end - 1
+            self._reminders.moved(batch.partition, now_ms)
             touched[batch.partition] = batch
         for partition, last in touched.items():
             # A write behind a failed one may fail later than this one was begun, and rewind it.
@@ -541,11 +545,8 @@ class StoreMachine:
             return []  # it was forgotten while the read waited for its turn
         effects: list[Effect] = []
         if event.skipped_to is not None:
-            topic, address = event.partition
-            start = messages.LogStart(
-                event.requester, topic, address, event.skipped_to, self._address
-            )
-            effects.append(Publish(start))
+            said = event.requester, *event.partition, event.skipped_to, self._address
+            effects.append(Publish(messages.LogStart(*said)))
         effects += [Publish(direct_records(event.requester, batch)) for batch in event.batches]
         if not event.is_all(self._durable[event.partition]):
             effects.append(self._direct_head(event.requester, event.partition))
@@ -563,9 +564,8 @@ class StoreMachine:
         ]
 
     def _direct_head(self, requester: str, partition: Partition) -> Publish:
-        topic, address = partition
         head, run = self._durable[partition], self._disputes.run(partition)
-        return Publish(messages.DirectHead(requester, topic, address, head, self._address, run))
+        return Publish(messages.DirectHead(requester, *partition, head, self._address, run))
 
     def _met(self, event: PeerListened | PeerLeft | SlotsMoved) -> list[Effect]:
         """Greet a consumer that listens for it. Who has left is waited for as who is silent."""

@@ -475,6 +475,16 @@ class StoreClient:
                 return found
             after = self._continued(after, (max(after, page.after),), len(found))
 
+    def forgotten(self, slots: SlotRanges) -> Iterator[dict[Partition, int]]:
+        """Yield where partitions ended that the store has forgotten, some at a time."""
+        after = b""
+        while True:
+            page = self._ask(SlotRowsRequest("forgotten", slots, after), SlotRowsResponse)
+            yield {one: ended.stop for one, ended in _ranges(page.ranges).items()}
+            if not page.after:
+                return
+            after = self._continued(after, (max(after, page.after),), 0)
+
     def catch_up(self) -> None:
         """Tell the store that it has all that each of the others had: its disk is new no more."""
         self._ask(messages.CatchUpRequest(), messages.HealthResponse)

@@ -3,7 +3,8 @@
 What a store is to keep it was started with. First each that lacks some joins them: it takes them
 in, and keeps them when it has all that each keeper lists. Then each that has others gives them up:
 it stops taking them in, and drops them when enough others list all that it lists, and one of them
-has what another has passed over. Whatever dies in between, to look again goes on from where it is.
+has what another has passed over; of what it has forgotten it hands over where that ended. Whatever
+dies in between, to look again goes on from where it is.
 """
 
 from __future__ import annotations
@@ -11,15 +12,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.errors import QueryError
+from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots, slot_of
 from dafka.query.slot_steps import SlotsRequest, part_of, slots_in, told
 from dafka.storage.passed_over import RANGES_MAX
+from dafka.wire.primitives import octets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dafka.query.client import StoreClient
     from dafka.query.slot_steps import SlotsResponse
+
+
+BEHIND_MAX = BATCH_RECORDS_MAX
+"""Records that others may lack when a store stops: they are on their way. What is more may take
+longer than a stop lasts."""
 
 
 class _Held(NamedTuple):
@@ -136,31 +144,48 @@ class SlotMover:
         return ""
 
     def _drop(self, store: StoreClient, leaving: Slots) -> str:
-        waits_for = self._uncovered(store, self._look_at_all(), leaving)
-        if waits_for:
+        before = {one.store.endpoint: one for one in self._look_at_all()}
+        giving = before[store.endpoint]
+        # Nothing is stopped for what may take long, or is waited for in vain.
+        if waits_for := (
+            self._uncovered(store, before.values(), leaving)
+            or self._compared(giving, leaving, before.values(), BEHIND_MAX)
+            or _hand_over(giving, leaving, before.values())
+        ):
             return waits_for
         # First nothing more is taken in here, then others are looked at: two that give up the same
         # do not rely on each other, and what is here does not grow.
         stopped = _held(store, store.slots(SlotsRequest("stop", told(leaving))))
         stores = self._look_at_all()
-        if waits_for := self._uncovered(store, stores, leaving):
-            return waits_for
-        given_up = stopped.inventory(_among(stopped.ranges(), leaving), leaving)
-        keepers = [
-            one.inventory(one.ranges_of(given_up.ranges), leaving.shared(one.relied_on))
-            for one in stores
-            if one.store is not store and leaving.shared(one.relied_on)
-        ]
-        if waits_for := self._behind(given_up, keepers) or _alone(given_up, keepers):
+        if waits_for := (
+            self._uncovered(store, stores, leaving)
+            or self._compared(stopped, leaving, stores)
+            or _hand_over(stopped, leaving, stores)
+        ):
             return waits_for
         store.slots(SlotsRequest("drop", token=stopped.token))
         return ""
 
-    def _behind(self, given_up: _Inventory, keepers: Sequence[_Inventory]) -> str:
+    def _compared(
+        self, giving: _Held, leaving: Slots, stores: Iterable[_Held], behind_max: int = 0
+    ) -> str:
+        """What others lack of what one gives up; some records may be on their way to them."""
+        given_up = giving.inventory(_among(giving.ranges(), leaving), leaving)
+        keepers = [
+            one.inventory(one.ranges_of(given_up.ranges), leaving.shared(one.relied_on))
+            for one in _others(giving, leaving, stores)
+        ]
+        return self._behind(given_up, keepers, behind_max) or _alone(given_up, keepers)
+
+    def _behind(self, given_up: _Inventory, keepers: Sequence[_Inventory], behind_max: int) -> str:
+        behind = 0
         for partition, span in given_up.ranges.items():
-            reaching = (one.ranges.get(partition, range(0)).stop for one in keepers)
-            having = sum(end >= span.stop for end in reaching)
-            if having < self._copies:
+            ends = sorted(one.ranges.get(partition, range(0)).stop for one in keepers)
+            having = sum(end >= span.stop for end in ends)
+            if having >= self._copies:
+                continue
+            behind += span.stop - ends[-self._copies] if len(ends) >= self._copies else span.stop
+            if behind > behind_max:
                 return f"{self._copies} others to have {partition} up to {span.stop}, {having} have"
         return ""
 
@@ -206,6 +231,44 @@ def _lacks(one: _Held, others: Iterable[_Held]) -> str:
             if own.get(partition, range(0)).stop < span.stop:
                 return f"{one.store.endpoint} to have {partition} up to {span.stop}"
     return ""
+
+
+def _others(giving: _Held, leaving: Slots, stores: Iterable[_Held]) -> list[_Held]:
+    """Those that are relied on for some of what one gives up."""
+    return [
+        one for one in stores if one.store is not giving.store and leaving.shared(one.relied_on)
+    ]
+
+
+def _hand_over(giving: _Held, leaving: Slots, stores: Iterable[_Held]) -> str:
+    """Tell others where partitions ended that are forgotten; who does not know that yet.
+
+    Nobody fetches them: nothing is left of them. But a producer may go on, and without its end what
+    was before it would be waited for.
+    """
+    waits_for = ""
+    others = _others(giving, leaving, stores)
+    for ends in giving.store.forgotten(told(leaving)):
+        for one in others:
+            relied_on = one.relied_on
+            ended = {
+                place: end
+                for place, end in ends.items()
+                if not place.topic.startswith(SYSTEM) and relied_on.has(slot_of(place.address))
+            }
+            known = one.store.ranges_of(ended) if ended else {}
+            lacking = {
+                place: end for place, end in ended.items() if known.get(place, range(0)).stop < end
+            }
+            if lacking:
+                place, end = next(iter(lacking.items()))
+                waits_for = f"{one.store.endpoint} to remember that {place} ended at {end}"
+                rows = (
+                    (octets_of(topic), octets_of(address), at)
+                    for (topic, address), at in lacking.items()
+                )
+                one.store.slots(SlotsRequest("end", ended=tuple(rows)))
+    return waits_for
 
 
 def _alone(given_up: _Inventory, keepers: Sequence[_Inventory]) -> str:

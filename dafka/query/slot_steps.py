@@ -5,6 +5,7 @@
 | `look` | nothing |
 | `ask` | passes over nothing of what joins that one of those stores may have |
 | `take` | keeps slots from now on that have joined |
+| `end` | remembers where partitions ended of which nobody keeps anything, if it has none of them |
 | `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` |
 | `drop` | gives up what was stopped all the time since the answer with that token |
 
@@ -21,13 +22,14 @@ from msgspec.structs import astuple
 from dafka.errors import MisuseError
 from dafka.limits import (
     ADDRESS_BYTES_MAX,
+    NAMED_MAX,
     OPENING_CHARACTERS_MAX,
     STORES_MAX,
     TABLE_KEY_BYTES_MAX,
 )
-from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_of
+from dafka.model import ALL_SLOTS, SLOTS, Partition, Slots, slot_of
 from dafka.storage.passed_over import passed_over
-from dafka.wire.primitives import octets_of
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     from dafka.storage.kept_slots import KeptSlots
@@ -47,6 +49,8 @@ _Ranges = tuple[tuple[_Name, _Name, _Sequence, _Sequence], ...]
 Cursor = Annotated[bytes, Meta(max_length=TABLE_KEY_BYTES_MAX)]
 """Behind what a list goes on; empty for its beginning."""
 
+_NUMBER_MAX = 2**63 - 1
+
 ROWS_MAX = 1_000
 """Partitions that a store looks at for one answer: some milliseconds."""
 
@@ -59,12 +63,14 @@ class SlotsRequest(Struct, frozen=True, array_like=True, tag="slots"):
         slots: Which, for `take` and `stop`.
         token: For `drop`.
         stores: All that keep something, by address, and what: for `ask`.
+        ended: Topic, address and end of each, for `end`.
     """
 
-    step: Literal["look", "ask", "take", "stop", "drop"] = "look"
+    step: Literal["look", "ask", "take", "end", "stop", "drop"] = "look"
     slots: SlotRanges = ()
     token: _Token = ""
     stores: Annotated[tuple[tuple[_Address, SlotRanges], ...], Meta(max_length=STORES_MAX)] = ()
+    ended: Annotated[tuple[tuple[_Name, _Name, _Sequence], ...], Meta(max_length=NAMED_MAX)] = ()
 
 
 LOOK = SlotsRequest()
@@ -96,12 +102,13 @@ class SlotRowsRequest(Struct, frozen=True, array_like=True, tag="slot rows"):
     """What do you know of partitions that no list of ranges tells?
 
     Attributes:
-        what: The records that were never there, of those that go on behind them.
+        what: The records that were never there, of those that go on behind them; or where those
+            ended that are forgotten.
         slots: Of these.
         after: Where the list goes on.
     """
 
-    what: Literal["passed over"]
+    what: Literal["passed over", "forgotten"]
     slots: SlotRanges
     after: Cursor = b""
 
@@ -199,6 +206,10 @@ def step(request: SlotsRequest, kept_slots: KeptSlots, now_ms: int) -> SlotsResp
             kept_slots.ask(tuple(stores))
         case "take":
             kept_slots.take(slots_in(request.slots))
+        case "end":
+            kept_slots.end(
+                {Partition(text(one), text(other)): end for one, other, end in request.ended}
+            )
         case "stop":
             kept_slots.stop(slots_in(request.slots), now_ms)
         case "drop":
@@ -239,7 +250,13 @@ def rows(question: SlotRowsRequest, log: RecordLog) -> SlotRowsResponse:
         StorageError: The disk refused.
     """
     slots = slots_in(question.slots)
-    found, after = passed_over(log, question.after, ROWS_MAX)
+    if question.what == "forgotten":
+        number = int.from_bytes(question.after) - 1 if question.after else -1
+        forgotten = log.forgotten_behind(min(number, _NUMBER_MAX), ROWS_MAX)
+        found = {one: [range(ended.start, ended.start)] for _, one, ended in forgotten}
+        after = (forgotten[-1][0] + 1).to_bytes(8) if len(forgotten) == ROWS_MAX else None
+    else:
+        found, after = passed_over(log, question.after, ROWS_MAX)
     ranges = (
         (octets_of(one.topic), octets_of(one.address), each.start, each.stop)
         for one, passed in found.items()

@@ -74,6 +74,24 @@ class ForgottenTable:
                     found[key] = PartitionEnd(*_ROW.unpack(whole)[1:])
         return found
 
+    def behind(self, number: int, count_max: int) -> list[tuple[int, bytes, PartitionEnd]]:
+        """Return at most so many rows with higher numbers, in order.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        found: list[tuple[int, bytes]] = []
+        with (
+            self._environment.reading() as transaction,
+            transaction.cursor(self._environment.table(_ORDER)) as cursor,
+        ):
+            there = cursor.set_range(_NUMBER.pack(number + 1))
+            while there and len(found) < count_max:
+                found.append((_NUMBER.unpack(cursor.key())[0], bytes(cursor.value())))
+                there = cursor.next()
+        ends = self.find(key for _, key in found)
+        return [(one, key, ends[key]) for one, key in found]
+
     def change(
         self,
         transaction: lmdb.Transaction[bytes],

@@ -19,11 +19,13 @@ from dafka.errors import MisuseError
 from dafka.model import ALL_SLOTS, SLOTS, SYSTEM, Slots, slot_of
 from dafka.protocol.keeping import NO_SLOTS, Keeping
 from dafka.storage.log import TableEntry
+from dafka.storage.passed_over import parting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dafka.model import Partition
+    from dafka.storage.holds import Holds
     from dafka.storage.log import RecordLog
 
 TABLE = "slots"
@@ -56,6 +58,9 @@ class KeptSlots:
         self._stopped = NO_SLOTS
         self._until_ms = 0
         self._asked: tuple[tuple[str, Slots], ...] = ()
+        self._ended: dict[Partition, int] = {}
+        self._looked_at = -1
+        """Up to which number what is forgotten was looked at for what was given up."""
         dropped = self._read(_DROPPED)
         self.dropped = NO_SLOTS if dropped is None else dropped
         """Those that were given up and may be on the disk: they join no sooner than they are
@@ -90,6 +95,18 @@ class KeptSlots:
     def ask(self, stores: tuple[tuple[str, Slots], ...]) -> None:
         """Pass over nothing of what joins but what each of these stores lacks that keeps it."""
         self._asked = stores
+
+    def end(self, ends: Mapping[Partition, int]) -> None:
+        """Of these nobody keeps anything; know where they ended, where nothing is known.
+
+        Who says so may have to say it again: it is seen in what is told of them afterwards.
+        """
+        self._ended |= ends
+
+    def ended(self) -> Mapping[Partition, int]:
+        """What was said so since this was asked last."""
+        ended, self._ended = self._ended, {}
+        return ended
 
     def take(self, slots: Slots) -> None:
         """Keep slots that have joined: it was seen that it has all that is kept of them.
@@ -134,7 +151,7 @@ class KeptSlots:
         if now_ms >= self._until_ms:
             self._stopped = NO_SLOTS
 
-    def clear(self, batches_max: int) -> bool:
+    def clear(self, batches_max: int, holds: Holds) -> bool:
         """Take a bounded part of what was given up off the disk; whether there was something.
 
         Raises:
@@ -154,15 +171,24 @@ class KeptSlots:
         if trims:
             self._log.append((), trims=trims)
         elif found:
-            self._log.append((), erases=found)
+            rows = [*holds.forgetting(found), *parting(self._log, found)]
+            self._log.append((), erases=found, entries=rows)
+            holds.forgotten(found)
+        elif forgotten := self._log.forgotten_behind(self._looked_at, ERASED_MAX):
+            self._recall(one for _, one, _ in forgotten)
+            self._looked_at = forgotten[-1][0]
         else:
             self._write(self._kept, NO_SLOTS)
         return True
 
+    def _recall(self, forgotten: Iterable[Partition]) -> None:
+        """Bring back what was given up of what is forgotten, so that it is erased as all else."""
+        recalled = dict.fromkeys(_among(forgotten, self.dropped), 0)
+        if recalled:
+            self._log.append((), trims=recalled)
+
     def _partitions(self, slots: Slots) -> Iterator[Partition]:
-        for partition in self._log.extents():
-            if not partition.topic.startswith(SYSTEM) and slots.has(slot_of(partition.address)):
-                yield partition
+        return _among(self._log.extents(), slots)
 
     def _strays(self, known: Slots) -> set[int]:
         """Slots of which there is something, though the store neither keeps nor joins them."""
@@ -181,4 +207,12 @@ class KeptSlots:
             TableEntry(TABLE, key, slots.bits.to_bytes(SLOTS // 8, "little")) for key, slots in rows
         ]
         self._log.append((), entries=entries)
+        if dropped != self.dropped:
+            self._looked_at = -1
         self._kept, self.dropped = kept, dropped
+
+
+def _among(partitions: Iterable[Partition], slots: Slots) -> Iterator[Partition]:
+    for partition in partitions:
+        if not partition.topic.startswith(SYSTEM) and slots.has(slot_of(partition.address)):
+            yield partition

@@ -14,8 +14,9 @@ from dafka.process.clock import wall_ms
 from dafka.storage import rows
 from dafka.storage.environment import MAP_BYTES, Environment
 from dafka.storage.file_calls import FILE_CALLS
+from dafka.storage.forgotten_table import ForgottenTable
 from dafka.storage.journal import INDEXED_BYTES, Journal
-from dafka.storage.log import NONE, NOTHING, ChangeOrder, Extent, Outline, TableEntry
+from dafka.storage.log import NONE, NOTHING, ChangeOrder, Extent, Outline, TableEntry, emptied
 from dafka.storage.log_index import TABLES, LogChange, LogIndex
 from dafka.storage.rows import ENTRIES
 from dafka.storage.segment_files import SEGMENT_BYTES, SegmentFiles
@@ -89,6 +90,7 @@ class LmdbLog:
             map_bytes=map_bytes,
         )
         self._index = LogIndex(self._environment, self.changes, forgotten_max)
+        self._forgotten = ForgottenTable(self._environment, forgotten_max)
         files = SegmentFiles(Path(directory), sync=sync, bytes_max=segment_bytes, calls=calls)
         try:
             self._journal = Journal(self._environment, self._index, files, indexed_bytes)
@@ -166,6 +168,16 @@ class LmdbLog:
             StorageError: The disk refused.
         """
         return self._journal.index().recall(partitions)
+
+    def forgotten_behind(self, number: int, count_max: int) -> list[tuple[int, Partition, Extent]]:
+        """Return forgotten partitions in order; see `RecordLog.forgotten_behind`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        self._journal.index()  # what waits for its tables is in them
+        found = self._forgotten.behind(number, count_max)
+        return [(one, rows.partition_of(key), emptied(*ended)) for one, key, ended in found]
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int

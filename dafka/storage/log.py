@@ -206,6 +206,18 @@ class RecordLog(Protocol):
     def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
         """Return how each of these ended that is forgotten; nothing of it is kept."""
 
+    def forgotten_behind(self, number: int, count_max: int) -> list[tuple[int, Partition, Extent]]:
+        """Return at most so many forgotten partitions, in the order in which they were forgotten.
+
+        Args:
+            number: Only those with a higher one; numbers are not negative, and only go up as long
+                as nothing is recalled.
+            count_max: How many.
+
+        Returns:
+            The number of each, and how it ended.
+        """
+
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int
     ) -> list[Batch]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -56,6 +57,8 @@ class MemoryLog:
         self._identity = identity
         self._forgotten_max = forgotten_max
         self._forgotten: dict[Partition, Extent] = {}
+        self._numbers: dict[Partition, int] = {}
+        """In which order they were forgotten."""
         self._clock = clock
         self.changes = ChangeOrder(identity)
         self._extents: dict[Partition, Extent] = {}
@@ -65,7 +68,7 @@ class MemoryLog:
     def load(self, other: MemoryLog) -> None:
         """Hold what another one holds now, apart from it: as a process that opens its disk."""
         self._extents = dict(other._extents)
-        self._forgotten = dict(other._forgotten)
+        self._forgotten, self._numbers = dict(other._forgotten), dict(other._numbers)
         self._kept = {partition: list(kept) for partition, kept in other._kept.items()}
         self._tables = {table: dict(values) for table, values in other._tables.items()}
 
@@ -113,7 +116,7 @@ class MemoryLog:
         known = self._extents | recalled if recalled else self._extents
         checked(known, batches, skips, entries, [*forgets, *erases])
         for partition, extent in recalled.items():
-            del self._forgotten[partition]
+            del self._forgotten[partition], self._numbers[partition]
             self._extents[partition] = extent
         for partition, sequence in trims.items():
             self._trim(partition, sequence)
@@ -125,12 +128,14 @@ class MemoryLog:
             self._kept.setdefault(partition, []).append(_Kept(batch, extent.newest_ms))
         for partition in forgets:
             self._forgotten[partition] = self._extents.pop(partition)
+            self._numbers[partition] = next(reversed(self._numbers.values()), -1) + 1
             self._kept.pop(partition, None)
         for partition in erases:
             del self._extents[partition]
             self._kept.pop(partition, None)
         while len(self._forgotten) > self._forgotten_max:
-            del self._forgotten[next(iter(self._forgotten))]
+            oldest = next(iter(self._forgotten))
+            del self._forgotten[oldest], self._numbers[oldest]
         changed = [*trims, *skipped_over, *(batch.partition for batch in batches)]
         self.changes.note([*recalled, *changed, *forgets, *erases])
         for table, key, value in entries:
@@ -148,6 +153,11 @@ class MemoryLog:
     def recall(self, partitions: Iterable[Partition]) -> dict[Partition, Extent]:
         """Return how each of these ended that is forgotten."""
         return {one: self._forgotten[one] for one in partitions if one in self._forgotten}
+
+    def forgotten_behind(self, number: int, count_max: int) -> list[tuple[int, Partition, Extent]]:
+        """Return forgotten partitions in order; see `RecordLog.forgotten_behind`."""
+        rows = ((self._numbers[one], one, extent) for one, extent in self._forgotten.items())
+        return list(islice((row for row in rows if row[0] > number), count_max))
 
     def read(
         self, partition: Partition, sequence: int, count_max: int, bytes_max: int

@@ -297,6 +297,27 @@ def test_a_skip_brings_a_forgotten_partition_back_and_it_may_be_forgotten_again(
     assert holder.log.recall([ORDERS])[ORDERS].start == 100
 
 
+def test_forgotten_partitions_are_listed_in_order(holder):
+    places = [Partition("orders", f"{number}") for number in range(5)]
+    holder.log.append([batch(place, 0, 2) for place in places])
+    holder.log.append((), trims=dict.fromkeys(places, 2))
+    for place in reversed(places):
+        holder.log.append((), forgets=[place])
+    holder.reopen()
+    rows = holder.log.forgotten_behind(-1, 3)
+    rows += holder.log.forgotten_behind(rows[-1][0], 3)
+    assert [place for _, place, _ in rows] == places[::-1]
+    assert {ended.start for *_, ended in rows} == {2}
+    holder.log.append((), trims={places[2]: 0})  # recalled as it is
+    assert places[2] in holder.log.extents()
+    assert [place for _, place, _ in holder.log.forgotten_behind(-1, 9)] == [
+        places[number] for number in (4, 3, 1, 0)
+    ]
+    holder.log.append((), erases=[places[2]])
+    assert holder.log.recall([places[2]]) == {}
+    assert holder.log.forgotten_behind(2**63 - 1, 9) == []
+
+
 def test_what_is_kept_is_not_forgotten(holder):
     holder.log.append([batch(ORDERS, 0, 10), batch(ORDERS, 10, 1)])
     holder.log.append([], trims={ORDERS: 10})

@@ -9,7 +9,8 @@ from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.service import answer
 from dafka.query.slot_mover import SlotMover
-from dafka.query.slot_steps import SlotsRequest
+from dafka.query.slot_steps import ROWS_MAX, SlotsRequest
+from dafka.storage.holds import Holds
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
 from dafka.storage.passed_over import RANGES_MAX, passing
@@ -71,7 +72,7 @@ def mover_of(*stores, copies=1, leaving=()):
 
 
 def cleared(store):
-    while store.kept_slots.clear(1_000):
+    while store.kept_slots.clear(1_000, Holds(store.log)):
         pass
 
 
@@ -262,3 +263,22 @@ def test_of_very_many_gaps_the_first_may_be_wider_than_it_was():
     old.start_with(LOW)
     assert f"{P_HIGH} from 0 up to" in mover_of(old, new).look()
     assert old.kept == ALL_SLOTS
+
+
+def test_where_forgotten_partitions_ended_is_handed_over(old):
+    """Their producers may go on: who does not know the end waits for what was before it."""
+    old.start_with(LOW)
+    forgotten = [Partition(f"topic-{n}", P_HIGH.address) for n in range(ROWS_MAX + 5)]
+    for partition in (*forgotten, P_LOW):
+        old.has(partition, 3)
+        old.log.append((), trims={partition: 3})
+        old.log.append((), forgets=[partition])
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    mover = mover_of(old, new)
+    assert mover.look() == f"new to remember that {forgotten[-1 - 4]} ended at 3"
+    assert old.kept == ALL_SLOTS
+    assert new.kept_slots.ended() == dict.fromkeys(forgotten, 3)
+    new.log.append((), skips=dict.fromkeys(forgotten, 3))
+    new.log.append((), forgets=forgotten)
+    assert mover.look() == "old to take off its disk what it gave up"

@@ -7,10 +7,15 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.model import ALL_SLOTS, Partition, Slots, slot_of
 from dafka.protocol.keeping import KEEPS_ALL, NO_SLOTS, Keeping
+from dafka.storage import kept_slots
+from dafka.storage.holds import TABLE as HOLDS_TABLE
+from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.kept_slots import STOPPED_MS, KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.memory import MemoryLog
+from dafka.storage.passed_over import passed_over, passing
 from tests.support.batches import make_batch
+from tests.support.record_logs import Lmdb, Memory
 
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
 
@@ -123,11 +128,11 @@ def test_what_was_dropped_is_erased_before_it_joins_again():
     kept = KeptSlots(log, LOW)
     kept.stop(HIGH, 0)
     kept.drop(kept.token)
-    assert kept.clear(1)
+    assert kept.clear(1, Holds(log))
     assert log.extents()[gone].start == 1
     again = KeptSlots(log, ALL_SLOTS)
     assert again.keeping == Keeping(LOW, NO_SLOTS), "what is half dropped is not whole"
-    while again.clear(1):
+    while again.clear(1, Holds(log)):
         pass
     assert again.keeping == Keeping(LOW, HIGH)
     assert log.ends() == {own: 2, system: 2}, "not even its end is known"
@@ -140,6 +145,42 @@ def test_what_came_of_slots_that_were_to_join_and_are_not_any_more_is_erased():
     log.append([make_batch([b"1"], 0, partition_in(HIGH))])
     kept = KeptSlots(log, LOW)
     assert kept.dropped
-    while kept.clear(10):
+    while kept.clear(10, Holds(log)):
         pass
     assert not log.ends()
+
+
+@pytest.mark.parametrize("kind", [Memory, Lmdb])
+def test_of_what_is_dropped_not_even_forgotten_ends_and_holds_are_left(kind, tmp_path, monkeypatch):
+    """They would be taken for what retention took if the slots came back."""
+    monkeypatch.setattr(kept_slots, "ERASED_MAX", 2)
+    log = kind(tmp_path).log
+    KeptSlots(log, ALL_SLOTS)
+    gone, own = [
+        [partition_in(half, f"topic-{number}") for number in range(5)] for half in (HIGH, LOW)
+    ]
+    system = partition_in(HIGH, "__consumer_offsets")
+    held = partition_in(HIGH, "held")
+    for one in (*gone, *own, system, held):
+        log.append([make_batch([b"1"], 0, one)])
+    holds = Holds(log)
+    holds.place(HoldWord(1, b"all", {held: 1}))
+    skips = {held: 5}
+    log.append((), skips=skips, entries=passing(log, skips))
+    for one in (*gone, *own, system):
+        log.append((), trims={one: 1})
+    for one in (gone[0], own[0], system, *gone[1:], *own[1:]):
+        log.append((), forgets=[one])
+    kept = KeptSlots(log, LOW)
+    kept.stop(HIGH, 0)
+    kept.drop(kept.token)
+    for _ in range(100):
+        if not kept.clear(10, holds):
+            break
+    assert not kept.dropped
+    assert log.recall([*gone, *own, system]).keys() == {*own, system}
+    assert not log.extents()
+    assert holds.floor(held) == 0
+    assert passed_over(log, b"", 9)[0] == {}
+    assert len(log.scan(HOLDS_TABLE, b"", 9)) == 1, "what is in charge says of all"
+    log.close()
