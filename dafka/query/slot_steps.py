@@ -6,7 +6,7 @@
 | `ask` | passes over nothing of what joins that one of those stores may have |
 | `take` | keeps slots from now on that have joined |
 | `end` | remembers where partitions ended of which nobody keeps anything, if it has none of them |
-| `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` |
+| `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` at most |
 | `drop` | gives up what was stopped all the time since the answer with that token |
 
 Whoever says `take` or `drop` has seen in the lists of other stores that it may.

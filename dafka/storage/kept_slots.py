@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 TABLE = "slots"
 _KEPT, _DROPPED = b"kept", b"dropped"
 
-STOPPED_MS = 30_000
-"""For so long nothing is taken in of slots that are to be given up, unless it is said again."""
+STOPPED_MS = 10_000
+"""For so long at most nothing is taken in of slots that are to be given up."""
+
+TAKEN_MS = 30_000
+"""For so long at least they are taken in again afterwards: others may lack for long what is here,
+one with a full disk, say, and this store could be the only one that takes in what comes."""
 
 ERASED_MAX = 1_000
 """Partitions that are erased in one transaction: some milliseconds."""
@@ -57,6 +61,8 @@ class KeptSlots:
         self._stops = 0
         self._stopped = NO_SLOTS
         self._until_ms = 0
+        self._again_ms = 0
+        """Nothing is stopped before."""
         self._asked: tuple[tuple[str, Slots], ...] = ()
         self._ended: dict[Partition, int] = {}
         self._looked_at = -1
@@ -124,15 +130,23 @@ class KeptSlots:
     def stop(self, slots: Slots, now_ms: int) -> None:
         """Take nothing in of slots for a while, so that others come to have all that is here.
 
+        To say it again while they are stopped makes that no longer.
+
         Raises:
-            MisuseError: The store is to keep one of them, or does not keep it.
+            MisuseError: The store is to keep one of them, or does not keep it, or stopped in vain a
+                moment ago.
         """
         wrong = slots.without(self._kept.without(self.wanted))
         if wrong or not slots:
             raise MisuseError(f"slots {wrong or 'none'} are not to be given up by this store")
-        if slots != self._stopped:
-            self._stops += 1
+        if slots == self._stopped:
+            return
+        if now_ms < self._again_ms:
+            left_s = -(-(self._again_ms - now_ms) // 1_000)
+            raise MisuseError(f"slots {slots} were stopped in vain: look again in {left_s} s")
+        self._stops += 1
         self._stopped, self._until_ms = slots, now_ms + STOPPED_MS
+        self._again_ms = self._until_ms + TAKEN_MS
 
     def drop(self, token: str) -> None:
         """Give up what is stopped: it was seen, since it is, that enough others have it.
@@ -144,10 +158,10 @@ class KeptSlots:
         if not token or token != self.token:
             raise MisuseError("what is to be given up has to be stopped until it is: stop it again")
         self._write(self._kept.without(self._stopped), self.dropped.joined(self._stopped))
-        self._stopped = NO_SLOTS
+        self._stopped, self._again_ms = NO_SLOTS, 0
 
     def lapse(self, now_ms: int) -> None:
-        """Go on with what is stopped if nobody has said so lately."""
+        """Go on with what is stopped if it was for long."""
         if now_ms >= self._until_ms:
             self._stopped = NO_SLOTS
 

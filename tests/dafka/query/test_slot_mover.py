@@ -8,10 +8,10 @@ from dafka.errors import QueryError, RefusedError
 from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.service import answer
-from dafka.query.slot_mover import SlotMover
+from dafka.query.slot_mover import BEHIND_MAX, SlotMover
 from dafka.query.slot_steps import ROWS_MAX, SlotsRequest
 from dafka.storage.holds import Holds
-from dafka.storage.kept_slots import KeptSlots
+from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.memory import MemoryLog
 from dafka.storage.passed_over import RANGES_MAX, passing
 from tests.support.batches import make_batch
@@ -281,4 +281,37 @@ def test_where_forgotten_partitions_ended_is_handed_over(old):
     assert new.kept_slots.ended() == dict.fromkeys(forgotten, 3)
     new.log.append((), skips=dict.fromkeys(forgotten, 3))
     new.log.append((), forgets=forgotten)
+    assert mover.look() == "old to take off its disk what it gave up"
+
+
+def test_as_long_as_another_is_far_behind_nothing_is_stopped(old):
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    new.kept_slots.take(HIGH)
+    old.passes_over(P_HIGH, BEHIND_MAX + 4)
+    waits_for = f"1 others to have {P_HIGH} up to {BEHIND_MAX + 4}, 0 have"
+    assert mover_of(old, new).look() == waits_for
+    assert not old.kept_slots.keeping.stopped
+    new.has(P_HIGH, 4)
+    assert mover_of(old, new).look() == waits_for
+    assert old.kept_slots.keeping.stopped == HIGH, "what lacks is on its way"
+
+
+def test_what_another_lacks_for_long_is_taken_in_again_most_of_the_time(old):
+    """Its disk is full, say: who gives up may be the only one that takes in what comes."""
+    old.start_with(LOW)
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    new.kept_slots.take(HIGH)
+    old.has(P_HIGH, 5)
+    mover, taken = mover_of(old, new), []
+    for second in range(200):
+        old.now_ms = second * 1_000
+        mover.look()
+        old.kept_slots.lapse(old.now_ms)
+        taken.append(old.kept_slots.keeping.takes(P_HIGH))
+    assert 140 <= sum(taken) < 200
+    new.has(P_HIGH, 5)
+    old.now_ms += STOPPED_MS + TAKEN_MS
     assert mover.look() == "old to take off its disk what it gave up"

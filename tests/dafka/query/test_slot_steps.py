@@ -18,7 +18,7 @@ from dafka.query.slot_steps import (
     step,
     told,
 )
-from dafka.storage.kept_slots import STOPPED_MS, KeptSlots
+from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.memory import MemoryLog
 from dafka.transport.access import EVERYTHING, Rights
 
@@ -49,8 +49,8 @@ def test_each_step_says_what_is_so_afterwards():
     stopped = step(SlotsRequest("stop", low), kept, 0)
     assert (stopped.stopped, bool(stopped.token)) == (low, True)
     assert step(LOOK, kept, STOPPED_MS).stopped == ()
-    again = step(SlotsRequest("stop", low), kept, STOPPED_MS)
-    dropped = step(SlotsRequest("drop", token=again.token), kept, STOPPED_MS)
+    again = step(SlotsRequest("stop", low), kept, STOPPED_MS + TAKEN_MS)
+    dropped = step(SlotsRequest("drop", token=again.token), kept, STOPPED_MS + TAKEN_MS)
     assert (dropped.kept, dropped.dropped, dropped.stopped) == (high, low, ())
 
 
