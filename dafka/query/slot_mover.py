@@ -41,6 +41,7 @@ class _Held(NamedTuple):
     dropped: Slots
     token: str
     address: str
+    opening: str
 
     @property
     def relied_on(self) -> Slots:
@@ -128,7 +129,7 @@ class SlotMover:
             if lacks := _lacks(one, [other for other in keepers if other.store is not one.store]):
                 waiting.append(lacks)
                 continue
-            one.store.slots(SlotsRequest("take", told(one.joining)))
+            one.store.slots(SlotsRequest("take", told(one.joining), one.opening))
         return next(iter(waiting), "")
 
     def _give_up(self) -> str:
@@ -215,6 +216,7 @@ def _held(store: StoreClient, said: SlotsResponse) -> _Held:
         slots_in(said.dropped),
         said.token,
         said.store,
+        said.opening,
     )
 
 

@@ -4,7 +4,7 @@
 |---|---|
 | `look` | nothing |
 | `ask` | passes over nothing of what joins that one of those stores may have |
-| `take` | keeps slots from now on that have joined |
+| `take` | keeps slots from now on that have joined since the opening with that token |
 | `end` | remembers where partitions ended of which nobody keeps anything, if it has none of them |
 | `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` at most |
 | `drop` | gives up what was stopped all the time since the answer with that token |
@@ -61,7 +61,7 @@ class SlotsRequest(Struct, frozen=True, array_like=True, tag="slots"):
     Attributes:
         step: See above.
         slots: Which, for `take` and `stop`.
-        token: For `drop`.
+        token: For `drop`; for `take` an `opening`.
         stores: All that keep something, by address, and what: for `ask`.
         ended: Topic, address and end of each, for `end`.
     """
@@ -87,6 +87,7 @@ class SlotsResponse(Struct, frozen=True, array_like=True, tag="keeping"):
         dropped: It has given these up, and not all is off its disk.
         token: Of what is stopped; empty if nothing is.
         store: Its address, that of its disk.
+        opening: Names the time since its process opened that.
     """
 
     kept: SlotRanges
@@ -96,6 +97,7 @@ class SlotsResponse(Struct, frozen=True, array_like=True, tag="keeping"):
     dropped: SlotRanges = ()
     token: _Token = ""
     store: _Address = ""
+    opening: _Token = ""
 
 
 class SlotRowsRequest(Struct, frozen=True, array_like=True, tag="slot rows"):
@@ -205,7 +207,7 @@ def step(request: SlotsRequest, kept_slots: KeptSlots, now_ms: int) -> SlotsResp
             stores = ((store, slots_in(slots)) for store, slots in request.stores)
             kept_slots.ask(tuple(stores))
         case "take":
-            kept_slots.take(slots_in(request.slots))
+            kept_slots.take(slots_in(request.slots), request.token)
         case "end":
             kept_slots.end(
                 {Partition(text(one), text(other)): end for one, other, end in request.ended}
@@ -225,6 +227,7 @@ def step(request: SlotsRequest, kept_slots: KeptSlots, now_ms: int) -> SlotsResp
         told(kept_slots.dropped),
         kept_slots.token,
         kept_slots.identity,
+        kept_slots.opening,
     )
 
 

@@ -96,7 +96,7 @@ class KeptSlots:
     @property
     def token(self) -> str:
         """Names the time in which what is stopped is stopped; empty if nothing is."""
-        return f"{self._log.changes.now.opening}.{self._stops}" if self._stopped else ""
+        return f"{self.opening}.{self._stops}" if self._stopped else ""
 
     def ask(self, stores: tuple[tuple[str, Slots], ...]) -> None:
         """Pass over nothing of what joins but what each of these stores lacks that keeps it."""
@@ -114,13 +114,23 @@ class KeptSlots:
         ended, self._ended = self._ended, {}
         return ended
 
-    def take(self, slots: Slots) -> None:
+    @property
+    def opening(self) -> str:
+        """Names this opening of the log: what joins has joined all the time since."""
+        return self._log.changes.now.opening
+
+    def take(self, slots: Slots, opening: str) -> None:
         """Keep slots that have joined: it was seen that it has all that is kept of them.
 
         Raises:
-            MisuseError: One has not joined.
+            MisuseError: One has not joined, or that was seen of an earlier opening: they may have
+                been off the disk since.
             StorageError: The disk refused.
         """
+        if opening != self.opening:
+            raise MisuseError(
+                "the store was started anew since it was seen what it has: look again"
+            )
         missing = slots.without(self.keeping.joining).without(self._kept)
         if missing:
             raise MisuseError(f"slots {missing} do not join this store: look again")

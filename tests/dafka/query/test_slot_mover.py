@@ -12,6 +12,7 @@ from dafka.query.slot_mover import BEHIND_MAX, SlotMover
 from dafka.query.slot_steps import ROWS_MAX, SlotsRequest
 from dafka.storage.holds import Holds
 from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
+from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
 from dafka.storage.passed_over import RANGES_MAX, passing
 from tests.support.batches import make_batch
@@ -29,12 +30,14 @@ class MovedStore:
         self.log = MemoryLog(name)
         self.kept_slots = KeptSlots(self.log, slots, joins=joins)
         self.down = False
-        self.now_ms = 0
+        self.now_ms = self.openings = 0
         self.hears = []
         """Called before each answer."""
 
     def start_with(self, slots):
         """As a new process, with the same disk."""
+        self.openings += 1
+        self.log.changes = ChangeOrder(f"{self.name}.{self.openings}")
         self.kept_slots = KeptSlots(self.log, slots)
 
     def has(self, partition, count):
@@ -201,7 +204,7 @@ def test_what_another_has_had_and_forgotten_it_need_not_be_brought_again(old):
     new = MovedStore("new", HIGH, joins=True)
     new.has(P_HIGH, 3)
     mover = mover_of(old, new)
-    new.kept_slots.take(HIGH)
+    new.kept_slots.take(HIGH, new.kept_slots.opening)
     new.log.append((), trims={P_HIGH: 3})
     new.log.append((), forgets=[P_HIGH])
     assert P_HIGH not in new.log.extents()
@@ -288,7 +291,7 @@ def test_as_long_as_another_is_far_behind_nothing_is_stopped(old):
     old.start_with(LOW)
     new = MovedStore("new", HIGH, joins=True)
     new.has(P_HIGH, 3)
-    new.kept_slots.take(HIGH)
+    new.kept_slots.take(HIGH, new.kept_slots.opening)
     old.passes_over(P_HIGH, BEHIND_MAX + 4)
     waits_for = f"1 others to have {P_HIGH} up to {BEHIND_MAX + 4}, 0 have"
     assert mover_of(old, new).look() == waits_for
@@ -303,7 +306,7 @@ def test_what_another_lacks_for_long_is_taken_in_again_most_of_the_time(old):
     old.start_with(LOW)
     new = MovedStore("new", HIGH, joins=True)
     new.has(P_HIGH, 3)
-    new.kept_slots.take(HIGH)
+    new.kept_slots.take(HIGH, new.kept_slots.opening)
     old.has(P_HIGH, 5)
     mover, taken = mover_of(old, new), []
     for second in range(200):
@@ -315,3 +318,17 @@ def test_what_another_lacks_for_long_is_taken_in_again_most_of_the_time(old):
     new.has(P_HIGH, 5)
     old.now_ms += STOPPED_MS + TAKEN_MS
     assert mover.look() == "old to take off its disk what it gave up"
+
+
+def test_a_mover_that_slept_lets_nobody_keep_what_was_cleared_meanwhile(old):
+    old.start_with(ALL_SLOTS)
+    new = MovedStore("new", HIGH, joins=True)
+    new.has(P_HIGH, 3)
+    store = StoreClient("new", connect=new)
+    late = SlotsRequest("take", ((2_048, 4_096),), store.slots().opening)
+    new.start_with(LOW)  # with one file they are not to be its, with the next they are again
+    cleared(new)
+    new.start_with(HIGH)
+    with pytest.raises(RefusedError, match="look again"):
+        store.slots(late)
+    assert not new.kept.has(4_095)

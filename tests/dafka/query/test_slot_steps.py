@@ -45,7 +45,7 @@ def test_each_step_says_what_is_so_afterwards():
     said = step(LOOK, kept, 0)
     low, high = told(LOW), told(HIGH)
     assert (said.kept, said.wanted, said.joining, said.token) == (low, high, high, "")
-    assert step(SlotsRequest("take", high), kept, 0).joining == ()
+    assert step(SlotsRequest("take", high, said.opening), kept, 0).joining == ()
     stopped = step(SlotsRequest("stop", low), kept, 0)
     assert (stopped.stopped, bool(stopped.token)) == (low, True)
     assert step(LOOK, kept, STOPPED_MS).stopped == ()
@@ -59,7 +59,7 @@ def test_who_looks_is_told_what_moves():
     assert str(moving(KeptSlots(log, LOW))) == ""
     kept = KeptSlots(log, HIGH)
     assert str(moving(kept)) == "joins slots 2048-4095, gives up slots 0-2047"
-    step(SlotsRequest("take", told(HIGH)), kept, 0)
+    step(SlotsRequest("take", told(HIGH), kept.opening), kept, 0)
     stopped = step(SlotsRequest("stop", told(LOW)), kept, 0)
     assert str(moving(kept)) == "gives up slots 0-2047, has stopped slots 0-2047"
     step(SlotsRequest("drop", token=stopped.token), kept, 0)

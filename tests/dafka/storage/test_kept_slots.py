@@ -12,6 +12,7 @@ from dafka.storage.holds import TABLE as HOLDS_TABLE
 from dafka.storage.holds import Holds, HoldWord
 from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
+from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
 from dafka.storage.passed_over import passed_over, passing
 from tests.support.batches import make_batch
@@ -61,9 +62,9 @@ def test_what_a_store_is_started_with_beyond_its_disk_joins_until_it_is_taken():
     assert wider.keeping == Keeping(LOW, NEXT)
     assert KeptSlots(log, LOW.joined(NEXT)).keeping == Keeping(LOW, NEXT), "a restart skips nothing"
     with pytest.raises(MisuseError, match="slots 3072-4095 do not join"):
-        wider.take(HIGH)
-    wider.take(NEXT)
-    wider.take(NEXT)  # an answer may get lost
+        wider.take(HIGH, wider.opening)
+    wider.take(NEXT, wider.opening)
+    wider.take(NEXT, wider.opening)  # an answer may get lost
     assert wider.keeping == Keeping(LOW.joined(NEXT))
     assert KeptSlots(log, LOW).keeping.kept == LOW.joined(NEXT)
 
@@ -74,7 +75,7 @@ def test_to_take_what_is_kept_writes_nothing(tmp_path):
         (segment,) = (tmp_path / "segments").iterdir()
         size = segment.stat().st_size
         for again in (LOW, NO_SLOTS):
-            kept_slots.take(again)
+            kept_slots.take(again, kept_slots.opening)
         assert segment.stat().st_size == size
         assert kept_slots.keeping == Keeping(LOW)
 
@@ -187,3 +188,15 @@ def test_of_what_is_dropped_not_even_forgotten_ends_and_holds_are_left(kind, tmp
     assert passed_over(log, b"", 9)[0] == {}
     assert len(log.scan(HOLDS_TABLE, b"", 9)) == 1, "what is in charge says of all"
     log.close()
+
+
+def test_what_was_seen_of_an_earlier_opening_does_not_let_it_keep():
+    """It may have been off the disk since, and have joined again."""
+    log = MemoryLog("S0")
+    KeptSlots(log, LOW)
+    before = KeptSlots(log, ALL_SLOTS).opening
+    log.changes = ChangeOrder("another process")
+    kept = KeptSlots(log, ALL_SLOTS)
+    with pytest.raises(MisuseError, match="started anew since it was seen what it has: look again"):
+        kept.take(HIGH, before)
+    kept.take(HIGH, kept.opening)
