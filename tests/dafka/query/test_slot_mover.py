@@ -7,9 +7,10 @@ import pytest
 from dafka.errors import QueryError, RefusedError
 from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
+from dafka.query.messages import encode
 from dafka.query.service import answer
 from dafka.query.slot_mover import BEHIND_MAX, SlotMover
-from dafka.query.slot_steps import ROWS_MAX, SlotsRequest
+from dafka.query.slot_steps import ROWS_MAX, SlotsRequest, SlotsResponse
 from dafka.storage.holds import Holds
 from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.log import ChangeOrder
@@ -332,3 +333,11 @@ def test_a_mover_that_slept_lets_nobody_keep_what_was_cleared_meanwhile(old):
     with pytest.raises(RefusedError, match="look again"):
         store.slots(late)
     assert not new.kept.has(4_095)
+
+
+def test_a_store_that_tells_of_no_slots_is_named(old, monkeypatch):
+    said = encode(SlotsResponse(((9, 3),), ()))
+    monkeypatch.setattr(old, "ask", lambda *_: said)
+    assert mover_of(old).look() == (
+        "store at old told of slots that are none: a range of slots ends before it begins"
+    )
