@@ -7,10 +7,9 @@ import pytest
 from dafka.errors import MisuseError
 from dafka.model import ALL_SLOTS, Partition, Slots, slot_of
 from dafka.protocol.keeping import KEEPS_ALL, NO_SLOTS, Keeping
-from dafka.storage import kept_slots
 from dafka.storage.holds import TABLE as HOLDS_TABLE
 from dafka.storage.holds import Holds, HoldWord
-from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
+from dafka.storage.kept_slots import ERASED_MAX, STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.lmdb_log import Durability, LmdbLog
 from dafka.storage.log import ChangeOrder
 from dafka.storage.memory import MemoryLog
@@ -155,26 +154,22 @@ def test_what_came_of_slots_that_were_to_join_and_are_not_any_more_is_erased():
 
 
 @pytest.mark.parametrize("kind", [Memory, Lmdb])
-def test_of_what_is_dropped_not_even_forgotten_ends_and_holds_are_left(kind, tmp_path, monkeypatch):
+def test_of_what_is_dropped_not_even_forgotten_ends_and_holds_are_left(kind, tmp_path):
     """They would be taken for what retention took if the slots came back."""
-    monkeypatch.setattr(kept_slots, "ERASED_MAX", 2)
     log = kind(tmp_path).log
     KeptSlots(log, ALL_SLOTS)
-    gone, own = [
-        [partition_in(half, f"topic-{number}") for number in range(5)] for half in (HIGH, LOW)
-    ]
+    address = {half: partition_in(half).address for half in (HIGH, LOW)}
+    gone = [Partition(f"topic-{number}", address[HIGH]) for number in range(ERASED_MAX + 3)]
+    own = [Partition(f"topic-{number}", address[LOW]) for number in range(5)]
     system = partition_in(HIGH, "__consumer_offsets")
     held = partition_in(HIGH, "held")
-    for one in (*gone, *own, system, held):
-        log.append([make_batch([b"1"], 0, one)])
+    log.append([make_batch([b"1"], 0, one) for one in (*gone, *own, system, held)])
     holds = Holds(log)
     holds.place(HoldWord(1, b"all", {held: 1}))
     skips = {held: 5}
     log.append((), skips=skips, entries=passing(log, skips))
-    for one in (*gone, *own, system):
-        log.append((), trims={one: 1})
-    for one in (gone[0], own[0], system, *gone[1:], *own[1:]):
-        log.append((), forgets=[one])
+    log.append((), trims=dict.fromkeys((*gone, *own, system), 1))
+    log.append((), forgets=[gone[0], own[0], system, *gone[1:], *own[1:]])
     kept = KeptSlots(log, LOW)
     kept.stop(HIGH, 0)
     kept.drop(kept.token)
