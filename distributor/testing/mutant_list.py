@@ -32,8 +32,8 @@ MUTANTS = [
     Mutant(
         "a store goes on wherever anybody says that logs begin",
         "dafka/protocol/store.py",
-        "message.sender, message.sequence, now_ms)\n        return [] if end is None",
-        "message.sender, message.sequence, now_ms)\n        end = message.sequence\n"
+        "self._keeping.asked_of(partition))\n        return [] if end is None",
+        "self._keeping.asked_of(partition))\n        end = message.sequence\n"
         "        return [] if end is None",
     ),
     Mutant(
@@ -394,7 +394,7 @@ MUTANTS = [
         "self._log.append(effect.batches, skips=dict(effect.skips), entries=entries)",
         "self._log.append(\n                effect.batches,\n"
         "                trims=dict(effect.skips),\n                skips=dict(effect.skips),\n"
-        "                entries=folded.entries,\n            )",
+        "                entries=entries,\n            )",
     ),
     Mutant(
         "a spool gives back the newest first",
