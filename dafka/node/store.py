@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dafka.cluster import Cluster, cluster_of
 from dafka.errors import MisuseError, StorageError, WireError
@@ -159,7 +159,7 @@ class Store:
             retainer,
             access,
             settings=told,
-            takes=mesh.takes,
+            audience=mesh,
         )
         role: Role[None, Never] = self._role
         self._node = Node(role, self.address, {None: mesh})
@@ -209,6 +209,26 @@ class _Due:
     read: ReadRange
 
 
+class Audience(Protocol):
+    """Who is there to be answered: `dafka.transport.mesh.Mesh` knows."""
+
+    def takes(self, requester: str) -> bool:
+        """Whether one has room for the answer to a FETCH: else nothing is read for it."""
+
+    def listens(self, requester: str) -> bool:
+        """Whether one listens for heads: else none are looked for."""
+
+
+class _Everybody:
+    def takes(self, _requester: str) -> bool:
+        return True
+
+    listens = takes
+
+
+EVERYBODY: Audience = _Everybody()
+
+
 class StoreRole:
     """A store's machine in its node.
 
@@ -218,7 +238,7 @@ class StoreRole:
         retainer: Says what need not be kept.
         access: Who may ask what, in a cluster with keys.
         settings: See there.
-        takes: Whether a requester has room for the answer to a FETCH: else nothing is read for it.
+        audience: Who is there to be answered.
         clock: Its clock.
         holds: What clusters have of it that must have it; by default as the log says.
     """
@@ -233,7 +253,7 @@ class StoreRole:
         access: Access | None = None,
         *,
         settings: StoreSettings = STORE_SETTINGS,
-        takes: Callable[[str], bool] = lambda _requester: True,
+        audience: Audience = EVERYBODY,
         clock: Clock = CLOCK,
         holds: Holds | None = None,
     ) -> None:
@@ -251,7 +271,7 @@ class StoreRole:
         self._forget_due_ms = clock.now_ms()
         self._told_due_ms = 0
         self._settings = settings
-        self._takes = takes
+        self._takes = audience.takes
         self._reads: FairQueue[ReadRange] = FairQueue(PENDING_READS_PEER_MAX, PENDING_READS_MAX)
         self._reading_until_s: float | None = None
         """When no further one is answered in this turn; None before the first."""
@@ -273,6 +293,7 @@ class StoreRole:
             record_log.heads(),
             remembers=record_log.forgotten > 0,
             keeping=self._slots.keeping,
+            listens=audience.listens,
         )
         self._observe()
 

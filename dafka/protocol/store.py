@@ -71,7 +71,7 @@ from dafka.wire import messages
 from dafka.wire.messages import MessageId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from dafka.wire.messages import Message, OfPartition
 
@@ -94,6 +94,7 @@ class StoreMachine:
         bounds: Of what peers name.
         remembers: Whether the log has forgotten others, and knows where they ended.
         keeping: What it does with which slots of the ring.
+        listens: Whether a requester does: else it is told nothing.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class StoreMachine:
         *,
         remembers: bool = False,
         keeping: Keeping = KEEPS_ALL,
+        listens: Callable[[str], bool] = lambda _requester: True,
     ) -> None:
         self._address = address
         self._keeping = keeping
@@ -111,7 +113,7 @@ class StoreMachine:
         self._inflow = Inflow(address, bounds, SETTLING_MS)
         held = {one: head for one, head in heads.items() if keeping.holds(one)}
         self._durable = TopicHeads(held)
-        self._questions = HeadQuestions(self._durable)
+        self._questions = HeadQuestions(self._durable, listens)
         self._staged = Staged()
         """Taken in order during this turn, to be appended at its end, or once it is full."""
         self._skipped: dict[Partition, int] = {}

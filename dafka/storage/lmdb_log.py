@@ -14,7 +14,6 @@ from dafka.process.clock import wall_ms
 from dafka.storage import rows
 from dafka.storage.environment import MAP_BYTES, Environment
 from dafka.storage.file_calls import FILE_CALLS
-from dafka.storage.forgotten_table import ForgottenTable
 from dafka.storage.journal import INDEXED_BYTES, Journal
 from dafka.storage.log import NONE, NOTHING, ChangeOrder, Extent, Outline, TableEntry, emptied
 from dafka.storage.log_index import TABLES, LogChange, LogIndex
@@ -90,7 +89,6 @@ class LmdbLog:
             map_bytes=map_bytes,
         )
         self._index = LogIndex(self._environment, self.changes, forgotten_max)
-        self._forgotten = ForgottenTable(self._environment, forgotten_max)
         files = SegmentFiles(Path(directory), sync=sync, bytes_max=segment_bytes, calls=calls)
         try:
             self._journal = Journal(self._environment, self._index, files, indexed_bytes)
@@ -175,8 +173,7 @@ class LmdbLog:
         Raises:
             StorageError: The disk refused.
         """
-        self._journal.index()  # what waits for its tables is in them
-        found = self._forgotten.behind(number, count_max)
+        found = self._journal.index().forgotten_behind(number, count_max)
         return [(one, rows.partition_of(key), emptied(*ended)) for one, key, ended in found]
 
     def read(

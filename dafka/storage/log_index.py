@@ -244,6 +244,16 @@ class LogIndex:
         found = self._table.find(places) if places else {}
         return {places[place]: emptied(*ended) for place, ended in found.items()}
 
+    def forgotten_behind(
+        self, number: int, count_max: int
+    ) -> list[tuple[int, bytes, PartitionEnd]]:
+        """Return so many of those that are forgotten, with their keys; see `ForgottenTable`.
+
+        Raises:
+            StorageError: The disk refused.
+        """
+        return self._table.behind(number, count_max)
+
     def plan(self, change: LogChange) -> IndexPlan:
         """Return what a change comes to; nothing is changed yet.
 

@@ -238,7 +238,7 @@ class Mesh:
         room = self._unread.has_room(mark_of(requester), FETCH_ANSWER_BYTES_MAX)
         return room and requester in self._listening
 
-    def told(self, requester: str) -> bool:
+    def listens(self, requester: str) -> bool:
         """Whether a requester listens for the heads that it asks for."""
         return self._listening.for_heads(requester)
 

@@ -25,7 +25,7 @@ from dafka.node.store_settings import StoreSettings
 from dafka.node.tower import Tower
 from dafka.process.clock import Clock
 from dafka.protocol.effects import Append, Publish, ReadRange
-from dafka.protocol.events import PartitionsForgotten, TurnEnded
+from dafka.protocol.events import PartitionsForgotten, Received, TurnEnded
 from dafka.query.client import StoreClient
 from dafka.query.messages import HealthRequest, encode
 from dafka.records.batch import BatchBuilder, enclosed, records_of
@@ -105,8 +105,25 @@ def answered(role):
     return found
 
 
+class Audience:
+    """One who reads, and one who listens."""
+
+    def __init__(self, *, reads="", listens=""):
+        self.takes, self.listens = reads.__eq__, listens.__eq__
+
+
+def test_heads_are_told_to_who_listens():
+    role = one_record(audience=Audience(listens="LISTENS"))
+    told = []
+    for requester in ("DOES NOT", "LISTENS"):
+        asked = Received(messages.GetHeads("orders", requester))
+        told += [effect.message.requester for _, effect in role.handle(None, asked, 7)]
+    assert told == ["LISTENS"]
+    role.close()
+
+
 def test_nothing_is_read_for_who_has_not_read_the_last_answer():
-    role = one_record(takes=lambda requester: requester == "READS")
+    role = one_record(audience=Audience(reads="READS"))
     before = dropped("not read")
     assert fetched(role, "DOES NOT", "READS") == [None, None]
     assert answered(role) == ["READS"]
@@ -115,7 +132,7 @@ def test_nothing_is_read_for_who_has_not_read_the_last_answer():
 
 
 def test_what_it_asks_itself_is_read_at_once():
-    role = one_record(takes=lambda _requester: False)
+    role = one_record(audience=Audience())
     (own,) = fetched(role, "ME")
     assert own.batches
     role.close()
