@@ -69,9 +69,12 @@ class ReleasePair:
         return "\n".join(self.processes.log(name)[-800:] for name in self.processes.names())
 
     def replace(self, name, release):
-        """Stop a process, and run it in another release, on the same directory."""
+        """Stop a process, and run it in another release, on the same directory, until it is up."""
         assert self.processes.stop(name) == 0, self.processes.log(name)
+        before = self.processes.log(name).count(" is up")
         self.processes.start(name, release=release)
+        up = lambda: self.processes.log(name).count(" is up") > before  # noqa: E731
+        wait_until(up, f"{name} to be up", evidence=self.logs)
 
 
 @pytest.fixture
