@@ -63,14 +63,16 @@ class Subscribers:
     ) -> tuple[zmq.Socket[bytes], list[tuple[str, ConnectionChange]]] | None:
         """Of one of `reports`, whose it is and what `Connections.changes` says; else None.
 
-        What that one has received is to be taken first.
+        What that one has received is to be taken first. What is said of an endpoint where another
+        sender is tried by now is left out: attempts that failed, or what was left.
         """
         sender = self._reports.get(socket)
         if sender is None:
             return None
         self.changed += 1
         subscriber, connections = self._connections[sender]
-        return subscriber, list(connections.changes())
+        changes = connections.changes()
+        return subscriber, [one for one in changes if self._connected.get(one[0]) == sender]
 
     def sender(self, socket: zmq.Socket[bytes]) -> Sender:
         """Whom what arrives at one of `sockets` comes from."""

@@ -8,7 +8,9 @@ import pytest
 from dafka.limits import SENDERS_MAX
 from dafka.transport import subscribers as module
 from dafka.transport.access import ANYBODY, Access, Rights, Sender, fingerprint
+from dafka.transport.curve import guard
 from dafka.transport.keys import Credentials, new_keys
+from dafka.transport.sockets import ConnectionChange
 from dafka.transport.subscribers import Subscribers
 
 WRITER = Rights(("orders",), ("orders",))
@@ -85,6 +87,27 @@ def test_who_is_told_of_connections_reads_what_came_before_from_the_subscriber(s
     assert subscribers.changed == before
     assert subscribers.reported(report) == (socket, [])
     assert subscribers.changed == before + 1, "for it is used otherwise than when it is readable"
+
+
+def test_what_is_reported_of_a_key_that_is_not_tried_any_more_is_nothing(
+    subscribers, credentials, pairs, opened, until
+):
+    """Attempts of a wrong key were taken for the end of the right one's connection."""
+    publisher = opened(module.sockets.publisher())
+    guard(publisher, credentials)
+    module.sockets.bind(publisher, "tcp://127.0.0.1:*")
+    endpoint = module.sockets.unmapped(publisher.last_endpoint.decode())
+    for one in ("tcp://127.0.0.1:9", endpoint):
+        assert subscribers.connect(one, pairs["ann"][0]) is None
+    right, wrong = subscribers.reports
+    gone = [(endpoint, ConnectionChange.GONE)]
+    assert until(lambda: subscribers.reported(wrong)[1])[:1] == gone
+    until(lambda: wrong.poll(0))
+    subscribers.disconnect(endpoint)
+    assert subscribers.connect(endpoint, pairs["cluster"][0]) is None
+    alive = [(endpoint, ConnectionChange.ALIVE)]
+    assert until(lambda: subscribers.reported(right)[1]) == alive
+    assert subscribers.reported(wrong)[1] == []
 
 
 def test_there_is_a_bound_and_room_again(pairs, credentials, opened):
