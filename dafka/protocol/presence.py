@@ -17,7 +17,7 @@ Source: 46/DAFKA, Node Discovery and Presence.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from dafka.errors import WireError
@@ -48,10 +48,17 @@ UNPROVED_MAX = 256
 
 
 class Heard(Value, frozen=True):
-    """A tower passed a beacon on."""
+    """A tower passed a beacon on.
+
+    Attributes:
+        beacon: Which.
+        tower: Its name.
+        of_key: Whether its address is one of its key: only then is that peer's leaving told.
+    """
 
     beacon: TowerBeacon
     tower: str
+    of_key: bool = True
 
 
 class ConnectionChanged(Value, frozen=True):
@@ -175,7 +182,7 @@ PRESENCE = PresenceSettings()
 @dataclass(slots=True)
 class _Peer:
     address: str
-    """Empty while it is not known whose the key is that is tried."""
+    """Empty while it is not known whose the key is that is tried, and where it is not its key's."""
     seen_ms: int
     """When its last beacon came, or its connection came or went."""
     key: str
@@ -247,7 +254,7 @@ class PresenceMachine:
                     return []
                 peer.connected, peer.seen_ms, peer.tried_ms = alive, now_ms, now_ms
                 self._refused.pop(endpoint, None)
-                return [] if alive else [PeerLeft(peer.address)]
+                return [] if alive else _left(peer.address)
             case ConnectionRefused(endpoint):
                 return self._is_refused(endpoint, now_ms)
             case ConnectionLacking(endpoint):
@@ -275,13 +282,15 @@ class PresenceMachine:
             return self._tower_heard(event, now_ms)
         if beacon.endpoint in self._own_endpoints.values():
             return []  # of somebody who was there before this node
+        if not event.of_key:
+            beacon = replace(beacon, address="")
         peer = self._peers.get(beacon.endpoint)
         if peer is not None:
             if peer.key == beacon.key:
                 peer.seen_ms = now_ms
                 self._sort(beacon)
                 before, peer.address = peer.address, beacon.address
-                return [] if before in ("", beacon.address) else [PeerLeft(before)]
+                return [] if before == beacon.address else _left(before)
             return self._rival(peer, beacon, now_ms)
         return self._meet(beacon, now_ms)
 
@@ -440,7 +449,11 @@ class PresenceMachine:
         peer = self._peers.pop(endpoint)
         self._guests.pop(endpoint, None)
         self._refused.pop(endpoint, None)
-        return [Disconnect(endpoint), PeerLeft(peer.address)]
+        return [Disconnect(endpoint), *_left(peer.address)]
+
+
+def _left(address: str) -> list[PresenceEffect]:
+    return [PeerLeft(address)] if address else []
 
 
 def tower_beacon(

@@ -115,6 +115,14 @@ class Access:
             return ANYBODY
         return self.rights.get(key)
 
+    def is_of(self, key: str, address: str) -> bool:
+        """Whether a node of this key may leave under an address.
+
+        What a node calls itself is no more than that: links are known at their target by the
+        address that they have at their source, and a spool may be of a former key.
+        """
+        return key == self.cluster or address.startswith(fingerprint(key))
+
     def commit_rule(self) -> Callable[[str, str], bool]:
         """Return whether who has an address may commit for a group.
 

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from dafka.cluster import Cluster
     from dafka.reasons import Reason
     from dafka.transport.access import Sender
+    from dafka.wire.beacon import TowerBeacon
     from dafka.wire.messages import Message
 
 MESSAGES_PER_TURN_MAX = 256
@@ -482,8 +483,12 @@ class Mesh:
                 yield Dropped("beacon host")
             if endpoint is not None:
                 beacon = dataclasses.replace(beacon, endpoint=endpoint)
-                heard = self._presence.handle(Heard(beacon, tower), now_ms)
-                yield from self._perform(heard, now_ms)
+                heard = Heard(beacon, tower, self._is_of_key(beacon))
+                yield from self._perform(self._presence.handle(heard, now_ms), now_ms)
+
+    def _is_of_key(self, beacon: TowerBeacon) -> bool:
+        access = None if self._credentials is None else self._credentials.access
+        return access is None or access.is_of(beacon.key, beacon.address)
 
     def _perform(self, effects: list[PresenceEffect], now_ms: int) -> list[PeerLeft | Notice]:
         """Do what presence asks for; returns what others have to know."""

@@ -439,6 +439,22 @@ def test_who_has_no_connection_any_more_has_left_and_who_never_had_one_when_it_i
     assert gone == [PeerLeft("YOU"), PeerLeft("INSIDE")]
 
 
+def test_for_an_address_that_is_not_its_keys_nobody_leaves(presence):
+    """A node of any key could call itself a store and then otherwise: its ACKs counted no more."""
+    for name in ("STORE", "OTHER", "STORE"):
+        forged = Heard(TowerBeacon(name, PEER, FORGED), TOWER, of_key=False)
+        assert not any(isinstance(one, PeerLeft) for one in presence.handle(forged, 0))
+    presence.handle(ConnectionChanged(PEER, True), 10)
+    assert presence.handle(ConnectionChanged(PEER, False), 20) == []
+
+
+def test_a_node_that_copies_from_elsewhere_hears_itself_under_its_address_there():
+    presence = PresenceMachine(NodeBeacon("ME", "127.0.0.1", 5_000, OWN), SETTINGS, [TOWER])
+    echo = Heard(TowerBeacon("ME", "tcp://127.0.0.1:5000", OWN), TOWER, of_key=False)
+    assert notices(presence, range(0, 9_000, 1_000), echo) == []
+    assert presence.peers == 0
+
+
 def test_who_is_replaced_at_its_endpoint_has_left(presence):
     presence.handle(YOU, 0)
     presence.handle(ConnectionChanged(PEER, True), 10)

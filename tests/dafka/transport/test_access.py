@@ -55,6 +55,13 @@ def test_a_cluster_knows_its_own_key_those_listed_and_no_other():
     assert access.sender("X") is None
 
 
+def test_an_address_is_of_its_key_and_any_of_the_clusters():
+    access = Access("C", {"A": Rights(mirror=EVERYTHING)})
+    assert access.is_of("A", fingerprint("A") + "1")
+    assert not access.is_of("A", "S1")
+    assert access.is_of("C", "S1")
+
+
 def test_senders_are_told_apart_where_rights_alone_do_not_tell():
     all_of_it = Rights(write=("orders-eu", "orders"), mirror=("orders",))
     some_of_it = Rights(write=("orders", "secret"), mirror=("orders",))

@@ -477,6 +477,29 @@ def test_for_who_is_no_guest_guests_leave_sockets_and_for_an_unknown_key_nobody(
     assert mesh._subscribers._connected.keys() == {f"tcp://127.0.0.1:{port}" for port in (1, 4)}
 
 
+def test_with_keys_nobody_leaves_under_the_address_of_another_key(free_ports, opened, until):
+    endpoints = TowerEndpoints.parse(f"tcp://127.0.0.1:{free_ports(2)}")
+    cluster, mirror = new_keys(), new_keys()
+    credentials = Credentials(Access(cluster[0], {mirror[0]: Rights(mirror=("",))}), *cluster)
+    tower = opened(TowerSockets(endpoints, credentials))
+    mesh = opened(Mesh(Cluster(endpoints.inbound, credentials=credentials), "AA"))
+    own = fingerprint(mirror[0])
+    said = [(name, b"tcp://127.0.0.1:9", mirror[0]) for name in ("F1", "F2", own + "1", own + "2")]
+    said += [(name, b"tcp://127.0.0.1:10", cluster[0]) for name in ("S1", "S2")]
+    left = []
+
+    def turn():
+        tower.relay()
+        for name, endpoint, key in said:
+            tower._outbound.send_multipart([b"B", name.encode(), endpoint, key.encode()])
+        found = [one for socket in mesh.pollable for one in mesh.receive(socket, now_ms())]
+        left.extend(one.address for one in found if isinstance(one, PeerLeft))
+        return left.count("S1") > 1  # so all that is said was heard before
+
+    until(turn)
+    assert set(left) == {own + "1", own + "2", "S1", "S2"}
+
+
 ORDERS = rfc46.prefix(MessageId.HEAD, "orders")
 
 
