@@ -37,14 +37,15 @@ of them, whatever the number of nodes."""
 
 
 TRIAL_MS = 3_000
-"""So long a key is tried at an endpoint while others are announced there, too: whoever is connected
-to gives up a handshake that does not end in 2 s."""
+"""So long a key is tried at an endpoint while others are announced there, or it at too many, too:
+whoever is connected to gives up a handshake that does not end in 2 s."""
 
 RIVALS_MAX = 16
 """Keys kept of those announced for one endpoint; it takes as many owners to fill them."""
 
 UNPROVED_MAX = 256
-"""Endpoints tried for one key at which it is not proved. In a cluster without keys none is."""
+"""Endpoints tried for one key at which it is not proved; the one that was tried longest makes room
+for another. In a cluster without keys none is proved."""
 
 
 class Heard(Value, frozen=True):
@@ -296,9 +297,13 @@ class PresenceMachine:
 
     def _meet(self, beacon: TowerBeacon, now_ms: int) -> list[PresenceEffect]:
         """Connect to a node that is new, if there is room, or a guest makes some."""
-        if self._unproved(beacon.key) >= UNPROVED_MAX:
-            return [Dropped("too many peers")]
         effects: list[PresenceEffect] = []
+        unproved = self._unproved(beacon.key)
+        if len(unproved) >= UNPROVED_MAX:
+            longest = min(unproved, key=lambda endpoint: self._peers[endpoint].tried_ms)
+            if now_ms - self._peers[longest].tried_ms < TRIAL_MS:
+                return [Dropped("too many peers")]
+            effects += self._leave(longest)
         if len(self._peers) >= self._peers_max:
             if beacon.guest or not self._guests:
                 return [Dropped("too many peers")]
@@ -333,10 +338,11 @@ class PresenceMachine:
         self._refused.pop(beacon.endpoint, None)
         return [Disconnect(beacon.endpoint), Connect(beacon.endpoint, following)]
 
-    def _unproved(self, key: str) -> int:
+    def _unproved(self, key: str) -> list[str]:
         if not key:
-            return 0
-        return sum(peer.key == key and not peer.connected for peer in self._peers.values())
+            return []
+        peers = self._peers.items()
+        return [one for one, peer in peers if peer.key == key and not peer.connected]
 
     def _wake(self, now_ms: int) -> list[PresenceEffect]:
         """Send what is due, leave who is gone, and say which tower is away."""

@@ -331,6 +331,22 @@ def test_what_one_key_announces_and_does_not_prove_is_bounded(presence):
     assert presence.handle(announced(UNPROVED_MAX, FORGED), 0)
 
 
+def test_of_a_key_whose_nodes_are_not_reached_the_one_tried_longest_makes_room(presence):
+    """As long as they were announced no other node of that key was connected to."""
+
+    def announced(number):
+        return heard(TowerBeacon(f"N{number}", f"tcp://127.0.0.1:{7_000 + number}", FORGED))
+
+    for now_ms in (0, 1_000, TRIAL_MS - 1):
+        for number in range(UNPROVED_MAX):
+            presence.handle(announced(number), now_ms + (number > 0))
+    left = [Disconnect("tcp://127.0.0.1:7000"), PeerLeft("N0")]
+    connect = Connect("tcp://127.0.0.1:7256", FORGED)
+    assert presence.handle(announced(UNPROVED_MAX), TRIAL_MS)[:3] == [*left, connect]
+    assert presence.handle(announced(0), TRIAL_MS) == [Dropped("too many peers")]
+    presence.check()
+
+
 def test_its_own_address_under_another_key_is_somebody_else(presence):
     forged = heard(TowerBeacon("ME", PEER, "k" * 40))
     assert presence.handle(forged, 0)[0] == Connect(PEER, "k" * 40)
