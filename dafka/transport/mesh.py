@@ -1,4 +1,4 @@
-"""A node's four sockets: publisher and subscriber to its peers, and both ways to its towers.
+"""A node's sockets: publisher and subscribers to its peers, and both ways to each of its towers.
 
 Source: 46/DAFKA, Interconnection Model.
 """
@@ -155,13 +155,14 @@ class Mesh:
         """Where the publisher is bound, once it is."""
         self._kinds = _kinds(cluster, store=store)
         """Of its beacons."""
-        self._beacons_out = sockets.beacon_publisher()
+        self._beacons_out = {tower.inbound: sockets.beacon_publisher() for tower in towers}
+        """One for each tower: a report does not say which refuses it, where that has a name."""
         self._beacons_in = {tower.inbound: sockets.beacon_subscriber() for tower in towers}
         """One for each tower: a beacon does not say which it came through."""
         self._towers = {socket: tower for tower, socket in self._beacons_in.items()}
-        for socket in (self._beacons_out, *self._beacons_in.values()):
+        for socket in (*self._beacons_out.values(), *self._beacons_in.values()):
             prove(socket, credentials)
-        self._doors = {} if credentials is None else _doors(self._beacons_in)
+        self._doors = {} if credentials is None else _doors(self._beacons_out, self._beacons_in)
         """Where it is reported that a tower does not let this node in, with its name."""
         try:
             self._bind(place, address)
@@ -174,8 +175,9 @@ class Mesh:
         self._connect_towers(towers, address)
         key = "" if credentials is None else credentials.public
         beacon = NodeBeacon(address, told_host, told_port, key)
-        presence = _presence(cluster, store=store)
-        self._presence = PresenceMachine(beacon, presence, self._beacons_in, store=store)
+        self._presence = PresenceMachine(
+            beacon, _presence(cluster, store=store), self._beacons_in, store=store
+        )
 
     @property
     def pollable(self) -> list[zmq.Socket[bytes]]:
@@ -352,7 +354,7 @@ class Mesh:
             Path(self._endpoint.removeprefix("ipc://")).unlink(missing_ok=True)
         for _, door in self._doors.values():
             door.close()
-        for socket in (self._beacons_out, *self._beacons_in.values()):
+        for socket in (*self._beacons_out.values(), *self._beacons_in.values()):
             socket.close(0)
 
     def _bind(self, place: Binding, address: str) -> None:
@@ -375,7 +377,7 @@ class Mesh:
             self._connect_tower(tower)
 
     def _connect_tower(self, tower: TowerEndpoints) -> None:
-        sockets.connect(self._beacons_out, tower.inbound)
+        sockets.connect(self._beacons_out[tower.inbound], tower.inbound)
         sockets.connect(self._beacons_in[tower.inbound], tower.outbound)
 
     def _open_up(self, now_ms: int) -> Company:
@@ -526,15 +528,15 @@ class Mesh:
 
     def _connect_tower_again(self, name: str) -> None:
         tower = TowerEndpoints.parse(name)
-        _disconnect(self._beacons_out, tower.inbound)
+        _disconnect(self._beacons_out[name], tower.inbound)
         _disconnect(self._beacons_in[name], tower.outbound)
         self._connect_tower(tower)
 
     def _announce(self, beacon: NodeBeacon) -> None:
         for kind in self._kinds:
-            send_frames(
-                self._beacons_out, encode_node_beacon(dataclasses.replace(beacon, kind=kind))
-            )
+            frames = encode_node_beacon(dataclasses.replace(beacon, kind=kind))
+            for socket in self._beacons_out.values():
+                send_frames(socket, frames)
 
 
 def _weight(frames: Sequence[bytes], messages: Sequence[Message]) -> int:
@@ -555,9 +557,9 @@ def _disconnect(socket: zmq.Socket[bytes], endpoint: str) -> None:
 
 
 def _doors(
-    towers: Mapping[str, zmq.Socket[bytes]],
+    *ways: Mapping[str, zmq.Socket[bytes]],
 ) -> dict[zmq.Socket[bytes], tuple[str, Connections]]:
-    doors = [(name, Connections(socket)) for name, socket in towers.items()]
+    doors = [(name, Connections(socket)) for way in ways for name, socket in way.items()]
     return {door.socket: (name, door) for name, door in doors}
 
 

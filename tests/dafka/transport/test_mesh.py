@@ -15,9 +15,10 @@ from dafka.model import SLOTS, Endpoint, Slots, TowerEndpoints
 from dafka.process.clock import now_ms
 from dafka.protocol.effects import Dropped
 from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedTogether
-from dafka.protocol.presence import Disconnect, Heard, PresenceSettings
+from dafka.protocol.presence import Disconnect, Heard, PresenceSettings, Refused
+from dafka.transport import sockets
 from dafka.transport.access import Access, Rights, fingerprint
-from dafka.transport.curve import prove
+from dafka.transport.curve import guard, prove
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.transport.tower import TowerSockets
@@ -475,6 +476,35 @@ def test_for_who_is_no_guest_guests_leave_sockets_and_for_an_unknown_key_nobody(
     left = [Disconnect("tcp://127.0.0.1:2"), PeerLeft("P2")]
     assert hears(4, writers[2][0]) == [Dropped("too many peers"), *left]
     assert mesh._subscribers._connected.keys() == {f"tcp://127.0.0.1:{port}" for port in (1, 4)}
+
+
+def test_a_tower_that_refuses_only_what_announces_is_tried_again(free_ports, opened, until):
+    """It ended between the two, and knew the key when it was back; nobody looked at this one."""
+    endpoints = TowerEndpoints.parse(f"tcp://127.0.0.1:{free_ports(2)}")
+    cluster, me = new_keys(), new_keys()
+    knows, knew = Access(cluster[0], {me[0]: Rights()}), Access(cluster[0], {})
+    settings = PresenceSettings(beacon_interval_ms=50, refused_ms=100)
+    own = Credentials(knows, *me)
+    mesh = opened(Mesh(Cluster(endpoints.inbound, credentials=own, presence=settings), "N"))
+    before = opened(sockets.beacon_subscriber())
+    guard(before, Credentials(knew, *cluster))
+    sockets.bind(before, endpoints.inbound)
+
+    def turn():
+        return [
+            *(mesh.wake(now_ms()) if (mesh.wakeup_ms() or 0) <= now_ms() else ()),
+            *(one for socket in mesh.pollable for one in mesh.receive(socket, now_ms())),
+        ]
+
+    until(lambda: Refused(endpoints.inbound, 100) in turn())
+    before.close(0)
+
+    def started():
+        with suppress(MisuseError):  # what was closed may take its time
+            return opened(TowerSockets(endpoints, Credentials(knows, *cluster)))
+
+    tower = until(started)
+    until(lambda: [turn()] and tower.relay()[0])
 
 
 def test_with_keys_nobody_leaves_under_the_address_of_another_key(free_ports, opened, until):
