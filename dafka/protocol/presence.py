@@ -227,8 +227,8 @@ class PresenceMachine:
         is tried."""
         self._own_endpoints: dict[str, str] = {}
         """Where others reach this node, as each tower tells them."""
-        self._former_endpoints: dict[str, str] = {}
-        """The ones before those."""
+        self._told_endpoints: dict[str, tuple[str, str]] = {}
+        """Where its address was said to be last, and before that: there may be a twin."""
         self._twin_told = False
         self._announce_due_ms: int | None = None
         self._announced_ms: int | None = None
@@ -394,33 +394,39 @@ class PresenceMachine:
         return self._announced_ms + gap_ms
 
     def _tower_heard(self, event: Heard, now_ms: int) -> list[PresenceEffect]:
+        endpoint = event.beacon.endpoint
+        effects = self._twin(event.tower, endpoint)
+        if not self._may_be_at(endpoint):
+            return effects
         if not self._towers_heard(now_ms):
             # Nobody could be heard meanwhile: their silence counts from now.
             for peer in self._peers.values():
                 peer.seen_ms = now_ms
         self._echo_ms[event.tower] = now_ms
         self._refused.pop(event.tower, None)
-        endpoint, before = event.beacon.endpoint, self._own_endpoints.get(event.tower)
-        effects = self._twin(event.tower, before, endpoint)
         self._own_endpoints[event.tower] = endpoint
-        if self._peers.pop(endpoint, None) is not None:
-            self._guests.pop(endpoint, None)
-            self._refused.pop(endpoint, None)
-            effects.append(Disconnect(endpoint))
+        if endpoint in self._peers:
+            effects += self._leave(endpoint)
         if event.tower in self._away:
             self._away.remove(event.tower)
             effects.append(TowerBack(event.tower))
         return effects
 
-    def _twin(self, tower: str, before: str | None, endpoint: str) -> list[PresenceEffect]:
+    def _may_be_at(self, endpoint: str) -> bool:
+        """Whether this node is there, as far as it knows: which host it has a tower may say."""
+        host, port = self._beacon.host, self._beacon.port
+        return endpoint.endswith(f":{port}") if port else endpoint == host
+
+    def _twin(self, tower: str, endpoint: str) -> list[PresenceEffect]:
         """A node has one endpoint at a time; of two nodes a tower tells in turn."""
-        if before is None or endpoint == before:
+        last, former = self._told_endpoints.setdefault(tower, (endpoint, ""))
+        if endpoint == last:
             return []
-        former, self._former_endpoints[tower] = self._former_endpoints.get(tower), before
+        self._told_endpoints[tower] = endpoint, last
         if endpoint != former or self._twin_told:
             return []
         self._twin_told = True
-        return [TwinHeard(before)]
+        return [TwinHeard(last)]
 
     def _towers_heard(self, now_ms: int) -> int:
         oldest_ms = now_ms - self._settings.peer_timeout_ms

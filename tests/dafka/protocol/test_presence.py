@@ -433,9 +433,39 @@ def test_newcomers_together_are_answered_once(presence):
 def test_nobody_is_at_its_own_endpoint(presence):
     stale = heard(TowerBeacon("HE", "tcp://127.0.0.1:5000"))
     assert presence.handle(stale, 0)[0] == Connect("tcp://127.0.0.1:5000")
-    assert presence.handle(ECHO, 1) == [Disconnect("tcp://127.0.0.1:5000")]
+    left = [Disconnect("tcp://127.0.0.1:5000"), PeerLeft("HE")]
+    assert presence.handle(ECHO, 1) == left
     assert presence.handle(stale, 2) == []
     assert presence.peers == 0
+
+
+def test_who_announces_a_peer_under_this_nodes_address_does_not_part_them(presence):
+    """Without keys anybody may; the peer was left, and not heard until this node's own echo."""
+    presence.handle(ECHO, 0)
+    presence.handle(YOU, 0)
+    presence.handle(ConnectionChanged(PEER, True), 10)
+    forged = heard(TowerBeacon("ME", PEER))
+    assert presence.handle(forged, 20) == []
+    assert presence.peers == 1
+    assert notices(presence, range(1_000, 9_000, 1_000), forged)[0][1] == TowerAway(TOWER, 0)
+
+
+def test_who_is_at_its_own_endpoint_has_left_where_it_was_connected_to(presence):
+    at_other_host = "tcp://127.0.0.2:5000"
+    presence.handle(heard(TowerBeacon("YOU", at_other_host)), 0)
+    presence.handle(ConnectionChanged(at_other_host, True), 10)
+    left = [Disconnect(at_other_host), PeerLeft("YOU")]
+    assert presence.handle(heard(TowerBeacon("ME", at_other_host)), 20) == left
+
+
+@pytest.mark.parametrize("at", ["inproc://a", "ipc:///run/a"])
+def test_a_node_that_is_not_reached_by_tcp_is_at_its_endpoint_only(at):
+    presence = PresenceMachine(NodeBeacon("ME", at, 0), SETTINGS, [TOWER])
+    presence.handle(heard(TowerBeacon("YOU", at + "b")), 0)
+    assert presence.handle(heard(TowerBeacon("ME", at + "b")), 0) == []
+    presence.handle(heard(TowerBeacon("ME", at)), 0)
+    assert presence.handle(heard(TowerBeacon("OLD", at)), 0) == []
+    assert presence.peers == 1
 
 
 def test_a_peer_too_many_is_counted(presence):
