@@ -75,7 +75,7 @@ def acknowledge_before_the_write(patch):
         for token in list(self._appending):
             batches = self._appending[token]
             # In front: effects are performed one after the other, and a write is waited for.
-            effects = [*self._appended(token), *effects]
+            effects = [*self._append_ended(Appended(token), 0), *effects]
             self._appending[token] = batches
         return effects
 
@@ -83,9 +83,10 @@ def acknowledge_before_the_write(patch):
 
 
 def acknowledge_a_write_that_was_refused(patch):
-    patch.setattr(
-        StoreMachine, "_append_failed", lambda self, token, _now_ms: self._appended(token)
-    )
+    def believed(self, token, now_ms):
+        return self._append_ended(Appended(token), now_ms)
+
+    patch.setattr(StoreMachine, "_append_failed", believed)
 
 
 def acknowledge_what_a_head_says(patch):

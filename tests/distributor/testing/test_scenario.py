@@ -95,7 +95,7 @@ def acknowledge_before_the_write(monkeypatch):
         for token in list(self._appending):
             batches = self._appending[token]
             # In front: effects are performed one after the other, and a write is waited for.
-            effects = [*self._appended(token), *effects]
+            effects = [*self._append_ended(Appended(token), 0), *effects]
             self._appending[token] = batches
         return effects
 
