@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
-from dafka.errors import CommitError, QueryError, RefusedError, ShareError, WireError
+from dafka.errors import CommitError, MisuseError, QueryError, RefusedError, ShareError, WireError
 from dafka.groups.commit import decode
 from dafka.groups.link_sync import LinkStanding
 from dafka.limits import (
@@ -26,6 +26,7 @@ from dafka.query.slot_steps import (
     SlotRowsResponse,
     SlotsRequest,
     SlotsResponse,
+    slots_in,
 )
 from dafka.storage.log import Mark
 from dafka.transport.request import QueryClient
@@ -452,7 +453,9 @@ class StoreClient:
 
     def health(self) -> messages.HealthResponse:
         """Return who the store is and how much it holds."""
-        return self._ask(messages.HealthRequest(), messages.HealthResponse)
+        said = self._ask(messages.HealthRequest(), messages.HealthResponse)
+        self._are_slots(said.slots)
+        return said
 
     def slots(self, request: SlotsRequest = LOOK) -> SlotsResponse:
         """Take a step in moving slots, or look; see `dafka.query.slot_steps`.
@@ -460,7 +463,16 @@ class StoreClient:
         Raises:
             RefusedError: It may not be taken now, or the store is of before that question.
         """
-        return self._ask(request, SlotsResponse)
+        said = self._ask(request, SlotsResponse)
+        for ranges in (said.kept, said.wanted, said.joining, said.stopped, said.dropped):
+            self._are_slots(ranges)
+        return said
+
+    def _are_slots(self, ranges: SlotRanges) -> None:
+        try:
+            slots_in(ranges)
+        except MisuseError as error:
+            raise self._error(f"told of slots that are none: {error}") from None
 
     def passed_over(self, slots: SlotRanges) -> dict[Partition, list[range]]:
         """Return what the store never had of partitions that go on behind it, in order."""

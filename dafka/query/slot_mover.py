@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from dafka.errors import MisuseError, QueryError
+from dafka.errors import QueryError
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots, slot_of
 from dafka.query.slot_steps import SlotsRequest, part_of, slots_in, told
@@ -207,15 +207,17 @@ class SlotMover:
 
 
 def _held(store: StoreClient, said: SlotsResponse) -> _Held:
-    told_of = said.kept, said.wanted, said.joining, said.stopped, said.dropped
-    try:
-        kept, wanted, joining, stopped, dropped = map(slots_in, told_of)
-    except MisuseError as error:
-        raise QueryError(
-            f"store at {store.endpoint} told of slots that are none: {error}"
-        ) from None
-    names = said.token, said.store, said.opening
-    return _Held(store, kept, wanted, joining, stopped, dropped, *names)
+    return _Held(
+        store,
+        slots_in(said.kept),
+        slots_in(said.wanted),
+        slots_in(said.joining),
+        slots_in(said.stopped),
+        slots_in(said.dropped),
+        said.token,
+        said.store,
+        said.opening,
+    )
 
 
 def _lacks(one: _Held, others: Iterable[_Held]) -> str:

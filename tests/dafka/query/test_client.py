@@ -47,6 +47,14 @@ def fill(serving, count=10, size=100):
     return batches
 
 
+def test_a_store_that_tells_of_no_slots_is_named(client, monkeypatch):
+    """Whoever asked for its health ended, or counted with slots below the first."""
+    said = encode(messages.HealthResponse("AB" * 16, 0, 0, slots=((9, 3),)))
+    monkeypatch.setattr(client._client, "ask", lambda *_: said)
+    with pytest.raises(QueryError, match="told of slots that are none: a range of slots ends"):
+        client.health()
+
+
 def test_an_empty_store(client):
     assert client.topics() == []
     assert client.partitions() == []
