@@ -50,9 +50,11 @@ class Staged:
         return taken
 
 
-def under_way(staged: Iterable[Batch], appending: Iterable[Append]) -> set[Partition]:
-    """The partitions that are about to get something."""
-    busy = {batch.partition for batch in staged}
+def under_way(
+    skipped: Iterable[Partition], staged: Iterable[Batch], appending: Iterable[Append]
+) -> set[Partition]:
+    """The partitions that are about to get something, or to go on behind something."""
+    busy = {*skipped, *(batch.partition for batch in staged)}
     for append in appending:
         busy |= dict(append.skips).keys() | {batch.partition for batch in append.batches}
     return busy

@@ -254,7 +254,7 @@ class StoreMachine:
 
     def _emptied(self, partitions: Iterable[Partition]) -> list[Effect]:
         """Forget what nobody is about to add to."""
-        busy = self._skipped.keys() | under_way(self._staged, self._appending.values())
+        busy = under_way(self._skipped, self._staged, self._appending.values())
         idle = [
             partition
             for partition in partitions
@@ -268,11 +268,12 @@ class StoreMachine:
 
     def _ended(self, ends: Iterable[tuple[Partition, int]]) -> list[Effect]:
         """Remember those of which nothing is here, nor about to be; ask for the rest of others."""
-        known = self._durable.keys() | under_way(self._staged, self._appending.values())
+        busy = under_way(self._skipped, self._staged, self._appending.values())
+        here = {one for one, _ in ends if one in self._durable or one in busy}
         for partition, end in ends:
-            if partition in known and partition in self._inflow:
+            if partition in here and partition in self._inflow:
                 self._inflow.heard(partition, end - 1)
-        return [Remember(tuple(one for one in ends if one[0] not in known))]
+        return [Remember(tuple(one for one in ends if one[0] not in here))]
 
     def _forget(self, partitions: Iterable[Partition]) -> list[Effect]:
         self._remembers = True
@@ -455,9 +456,8 @@ class StoreMachine:
 
     def _ack(self, partition: Partition) -> list[Effect]:
         run = self._disputes.run(partition)
-        if run is None and partition in self._disputes:
-            return []
-        if not self._keeping.acknowledges(partition):
+        unclear = run is None and partition in self._disputes
+        if unclear or not self._keeping.acknowledges(partition):
             return []
         durable = self._durable[partition]
         return [Publish(messages.Ack(*partition, self._address, durable, run))]
