@@ -543,7 +543,11 @@ def main() -> int:
 
 
 def _judged(seed: int) -> tuple[str, list[str]]:
-    outcome = run(seed)
+    return judged(run(seed))
+
+
+def judged(outcome: Outcome) -> tuple[str, list[str]]:
+    """What to print of a run, and what went wrong in it."""
     summary = f"{outcome.records} records, {outcome.crashes} crashes"
     return f"{summary}, fingerprint {outcome.fingerprint}", condensed(outcome.anomalies)
 

@@ -14,7 +14,7 @@ import sys
 from dafka.node.loop import NodeFailedError
 from dafka.node.store_settings import StoreSettings
 from dafka.storage.memory import MemoryLog
-from dafka.testing.checker import Anomaly, Name, check, condensed, vacuous
+from dafka.testing.checker import Anomaly, Name, check, vacuous
 from dafka.testing.history import Fault
 from dafka.testing.nodes import SimStore, read_stores
 from dafka.testing.scenario import (
@@ -26,6 +26,7 @@ from dafka.testing.scenario import (
     Outcome,
     ScenarioCluster,
     Traits,
+    judged,
 )
 from dafka.testing.seeds import run_seeds
 from dafka.testing.sim_mover import SimMover, SlotPlan, declare
@@ -166,9 +167,7 @@ def main() -> int:
 
 
 def _judged(seed: int) -> tuple[str, list[str]]:
-    outcome = run(seed)
-    summary = f"{outcome.records} records, {outcome.crashes} crashes"
-    return f"{summary}, fingerprint {outcome.fingerprint}", condensed(outcome.anomalies)
+    return judged(run(seed))
 
 
 if __name__ == "__main__":
