@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 HOW_TO_INSTALL = "chromium is not installed: apt-get install chromium"
 
+PATIENCE_MS = 180_000
+"""How long whoever asks for a page waits for what it shall show: a busy machine draws one in more
+than playwright's half minute."""
+
 _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",

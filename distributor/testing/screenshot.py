@@ -18,7 +18,7 @@ from distributor.dashboard.server import Dashboard
 from distributor.loading import load
 from distributor.local.processes import processes_of
 from distributor.local.supervisor import Supervisor
-from distributor.testing.browser import browser
+from distributor.testing.browser import PATIENCE_MS, browser
 from topology import plan
 
 if TYPE_CHECKING:
@@ -54,8 +54,9 @@ def _under_load(the_plan: Plan, url: str, picture: Path, warm_up_ms: int) -> Non
             view = opened.new_page(
                 viewport={"width": 1_120, "height": 800}, reduced_motion="reduce"
             )
+            view.set_default_timeout(PATIENCE_MS)
             view.goto(url)
-            view.wait_for_selector("#summary[data-state=ok]", timeout=60_000)
+            view.wait_for_selector("#summary[data-state=ok]")
             view.get_by_role("button", name="Compare all clusters").click()
             view.wait_for_timeout(warm_up_ms)
             view.locator(".cluster").first.click()

@@ -10,7 +10,7 @@ import pytest
 
 from distributor.dashboard.server import Dashboard
 from distributor.local.processes import processes_of
-from distributor.testing.browser import browser
+from distributor.testing.browser import PATIENCE_MS, browser
 from topology import load, plan
 
 
@@ -81,10 +81,11 @@ def show(opened, open_site):
             viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
         )
         pages.append(page)
+        page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda line: complaints.append(line.text))
         page.goto(open_site().url + path)
-        page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
+        page.wait_for_selector(f"#summary[data-state={state}]")
         return page
 
     yield show

@@ -11,7 +11,7 @@ from dafka.cluster import Cluster
 from dafka.groups.commit import Commit, CommitKey
 from dafka.model import Partition
 from dafka.node.committer import Committer
-from distributor.testing.browser import HOW_TO_INSTALL, chromium
+from distributor.testing.browser import HOW_TO_INSTALL, PATIENCE_MS, chromium
 from tests.support.page_checks import HOSTILE, findings, outside
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=HOW_TO_INSTALL),
 ]
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 PLACE = Partition("orders", "AB" * 16)
 

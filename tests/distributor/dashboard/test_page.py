@@ -18,7 +18,7 @@ from distributor.dashboard.server import Dashboard
 from distributor.operations.probe import Vitals
 from distributor.operations.recovery import RecoveryPoint
 from distributor.operations.status import ILL, ClusterStatus, LinkStatus, Status
-from distributor.testing.browser import HOW_TO_INSTALL, chromium
+from distributor.testing.browser import HOW_TO_INSTALL, PATIENCE_MS, chromium
 from tests.support.certificates import write_web
 from tests.support.page_checks import HOSTILE, findings, outside
 from topology import plan
@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 # Generous, as machines that run tests may be busy; what comes sooner is not waited for.
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 STYLE = Path(__file__).parents[3] / "distributor/dashboard/static/style.css"
 ADDRESS = "AB" * 16
@@ -90,11 +90,12 @@ def test_a_browser_asks_for_the_token(running, opened, tmp_path):
             known = {"username": "me", "password": token}
             context = opened.new_context(http_credentials=known, ignore_https_errors=True)
             page = context.new_page()
+            page.set_default_timeout(PATIENCE_MS)
             answer = page.goto(dashboard.url)
             if state is None:
                 assert answer.status == 401
             else:
-                page.wait_for_selector(f"#summary[data-state={state}]", timeout=30_000)
+                page.wait_for_selector(f"#summary[data-state={state}]")
             context.close()
 
 
@@ -297,6 +298,7 @@ def show_large(opened, tmp_path, monkeypatch):
                 reduced_motion="reduce",
             )
             opened_here.callback(page.close)
+            page.set_default_timeout(PATIENCE_MS)
             page.goto(dashboard.url)
             page.wait_for_selector(f"#summary[data-state={'bad' if down else 'ok'}]")
             return page

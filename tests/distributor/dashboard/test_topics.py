@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from dafka.model import Partition
 from dafka.schemas.entries import Schema
 from distributor.dashboard import catalogue
-from distributor.testing.browser import HOW_TO_INSTALL, chromium
+from distributor.testing.browser import HOW_TO_INSTALL, PATIENCE_MS, chromium
 from tests.support.page_checks import HOSTILE, findings, outside
 
 pytestmark = [
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(chromium() is None, reason=HOW_TO_INSTALL),
 ]
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 ADDRESS = "AB" * 16
 
