@@ -65,11 +65,11 @@ STORES = {"c1": 3, "c2": 2}
 HEARTBEAT_S, GIVEN_UP_S = 2, 12
 """How often an executor tells that it lives, and when one that does not is given up."""
 
-HEAL_S_MAX = 240.0
+HEAL_S_MAX = 600.0
 """Within this every topic has what was published: a driver and its executors start, tasks are tried
 again, and a micro-batch of what has come meanwhile is read and committed."""
 
-UP_S_MAX = 240.0
+UP_S_MAX = 600.0
 """How long the first micro-batches may take."""
 
 _TICK_S = 0.1

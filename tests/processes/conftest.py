@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from distributor.survey import survey
+from tests.conftest import DEADLINE_S
 from tests.support.gateway_processes import KafkaCluster
 from tests.support.traffic import Traffic
 
@@ -212,7 +213,7 @@ def up(topology_file: Path, tmp_path: Path):
         running.process.wait(120)
 
 
-def wait_until(condition, what: str, seconds: float = 120.0, evidence=str) -> None:
+def wait_until(condition, what: str, seconds: float = DEADLINE_S, evidence=str) -> None:
     """Poll for a condition that other processes bring about; `evidence` is shown if it fails."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -113,6 +113,6 @@ def test_a_link_carries_a_thousand_topics_with_ten_partitions_each(
     )
     log.close()
     request.getfixturevalue("up")
-    wait_until(lambda: everywhere(topology, 10_000), "all partitions are there", 120)
+    wait_until(lambda: everywhere(topology, 10_000), "all partitions are there")
     found = verify(topology)
     assert (found.equal, found.partitions) == (True, 10_000), found.problems

@@ -95,7 +95,7 @@ def test_who_shows_which_certificate_may_ask_and_command_from_another_host(
         return asks("wait", place, "--timeout", "5", *words)
 
     traffic.go()
-    until(lambda: len(traffic.read) > 100, 120)
+    until(lambda: len(traffic.read) > 100)
     one, two = system.places
     for place in (one, two):  # who is not in charge names who is, and that one is asked
         until(lambda place=place: waits(place, *shows("viewer"))[0] == 0, 60)
