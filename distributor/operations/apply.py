@@ -19,7 +19,7 @@ from dafka.cluster import Cluster
 from dafka.errors import DafkaError, QueryError, StorageError
 from dafka.process.clock import CLOCK
 from dafka.query.cluster_client import ClusterClient
-from dafka.storage.environment import DirectoryLock
+from dafka.storage.environment import DirectoryLock, sync_directory
 from distributor.control.client import ControlClient
 from distributor.control.demands import LevelPause
 from distributor.errors import CommandError, DistributorError, PlanError
@@ -334,6 +334,8 @@ class Applying:
                     return waits_for
             write_whole(self._before, runs)
             write_whole(self._place, self._octets)
+            # Who leaves is told so next, and lets go of what it has: no power cut brings it back.
+            sync_directory(self._place.parent)
         self._switched = True
         running = find(self._logs)
         if running.digest != digest_of(self._octets):

@@ -120,6 +120,21 @@ def test_the_file_takes_the_place_of_the_one_that_runs_and_is_read(pair, logs, h
     assert Applying(logs, file, not_turned, not_paused).steps == ()
 
 
+def test_the_new_file_is_on_the_disk_before_who_runs_it_is_told(pair, logs, hangups, monkeypatch):
+    synced = []
+
+    def sync(directory):
+        synced.append((directory, pair.file.read_text(), list(hangups)))
+
+    monkeypatch.setattr(applies, "sync_directory", sync)
+    file = changed(pair, "name: pair", "name: other")
+    applying = Applying(logs, file, not_turned, not_paused)
+    with pair.running():
+        applying.look(applying.steps[0])
+    assert synced == [(pair.file.parent, file.read_text(), [])]
+    assert hangups == [signal.SIGHUP]
+
+
 def test_a_change_that_was_judged_by_another_file_than_runs_now_is_not_made(pair, logs, hangups):
     """Two were begun of the same file; what may follow the first nobody has looked at."""
     first, second = (
