@@ -245,6 +245,8 @@ class _Judge:
         """Until when a store's last disk counts that was lost, and what it had."""
         self.heads: dict[tuple[str, Partition], int] = {}
         self.starts: dict[tuple[str, Partition], int] = {}
+        self.taken: dict[Partition, int] = {}
+        """Below which sequence retention has taken something, from any store, ever."""
         self.gaps: dict[tuple[str, Partition], list[range]] = defaultdict(list)
         self.consumers: dict[str, _Reader] = {}
         self.stores: dict[str, _Reader] = {}
@@ -459,6 +461,9 @@ class _Judge:
                 where = _place(event.partition, event.start)
                 self.add(Name.GAP, f"{event.node} begins at {where} after {start}")
             self.starts[key] = event.start
+            if not event.given_up:
+                taken = self.taken.get(event.partition, 0)
+                self.taken[event.partition] = max(taken, event.start)
 
     def take_kept(self, event: SlotsKept) -> None:
         """Slots have gone: what was on that disk another has that keeps them."""
@@ -496,7 +501,7 @@ class _Judge:
                 del known[key]
 
     def verdict(self) -> list[Anomaly]:
-        taken = self.taken()
+        taken = self.taken
         for (partition, sequence), (_, value) in self.acknowledged.items():
             owed_from = max(self.lowest_kept.get(partition, 0), taken.get(partition, 0))
             if (partition, sequence) in self.read or sequence < owed_from:
@@ -541,13 +546,6 @@ class _Judge:
                 if value not in self.held[event.partition, sequence]:
                     where = f"{event.process} got {_place(event.partition, sequence)}"
                     self.add(Name.NOT_STORED, f"{where}, {value!r}, which no store holds")
-
-    def taken(self) -> dict[Partition, int]:
-        """Sequence below which retention has taken something of a partition, from any store."""
-        taken: dict[Partition, int] = {}
-        for (_, partition), start in self.starts.items():
-            taken[partition] = max(start, taken.get(partition, 0))
-        return taken
 
     def judge_gaps(self, taken: dict[Partition, int]) -> None:
         """What a store has passed over is nobody's any more, since retention took it."""

@@ -142,12 +142,17 @@ class HeadTold:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """A store keeps nothing of a partition below `start` any more."""
+    """A store keeps nothing of a partition below `start` any more.
+
+    Attributes:
+        given_up: Whether that is since it gives the partition up, and not by retention.
+    """
 
     at_ms: int
     node: str
     partition: Partition
     start: int
+    given_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

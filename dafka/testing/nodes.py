@@ -346,8 +346,8 @@ class SimStore(SimNode[None, Never]):
         for partition in trimmed:
             extent = extent_of(self.log, partition)
             assert extent is not None
-            start = extent.start
-            history.record(Trimmed(now_ms, self.name, partition, start))
+            given_up = self.kept_slots.dropped.keeps(*partition)
+            history.record(Trimmed(now_ms, self.name, partition, extent.start, given_up))
         for partition, gap in skipped.items():
             history.record(SkippedOver(now_ms, self.name, partition, gap.start, gap.stop))
         if self._kept != self.slots:

@@ -181,15 +181,11 @@ class ScenarioCluster:
         ]
         for producer in self.producers:
             producer.guest = producer.name in traits.guests
-        kept = Retention(topics=AGED, age_ms=traits.age_ms)
-        forget_after_ms = FORGETTING_MS if traits.forgetting else FORGET_AFTER_MS
-        self.stores = [
-            self._store(number, slots, forget_after_ms, kept) for number, slots in enumerate(shares)
-        ]
+        self.stores = [self.new_store(number, slots) for number, slots in enumerate(shares)]
         if directory is not None:
-            log = MemoryLog("S1")
-            real = LmdbStore(self.world, "S1", mesh, log, directory, forget_after_ms, [kept])
-            self.stores[1] = real
+            self.stores[1] = LmdbStore(
+                self.world, "S1", mesh, MemoryLog("S1"), directory, self.forget_after_ms, self.kept
+            )
         all_topics = (*TOPICS, AGED)
         stored_topics = (*all_topics, TWINS.topic) if traits.twins else all_topics
         room = traits.buffer_bytes_max
@@ -225,10 +221,21 @@ class ScenarioCluster:
         for node in [*self.nodes, *self.twins, *self._strangers()]:
             node.boot()
 
-    def _store(self, number: int, slots: Slots, forget_after_ms: int, kept: Retention) -> SimStore:
+    def new_store(self, number: int, slots: Slots, *, joins: bool = False) -> SimStore:
+        """A store on an empty disk, to be started."""
         name = f"S{number}"
-        settings = StoreSettings(forget_after_ms=forget_after_ms, slots=slots)
-        return SimStore(self.world, name, self.mesh, MemoryLog(name), settings, [kept])
+        settings = StoreSettings(forget_after_ms=self.forget_after_ms, slots=slots, joins=joins)
+        return SimStore(self.world, name, self.mesh, MemoryLog(name), settings, self.kept)
+
+    @property
+    def forget_after_ms(self) -> int:
+        """How long stores remember what retention has emptied."""
+        return FORGETTING_MS if self.traits.forgetting else FORGET_AFTER_MS
+
+    @property
+    def kept(self) -> tuple[Retention, ...]:
+        """What stores need not keep."""
+        return (Retention(topics=AGED, age_ms=self.traits.age_ms),)
 
     def _strangers(self) -> list[SimLiar | SimBareTwin]:
         strangers: list[SimLiar | SimBareTwin] = []

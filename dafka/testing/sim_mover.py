@@ -126,9 +126,11 @@ class SimMover:
     def judge(self, store: SimStore, joined: Slots) -> None:
         """See that a store has what each had that keeps its slots, when they were looked at."""
         own = store.log.ends()
-        for name, kept, ends in self._before:
+        for (name, kept, ends), keeper in zip(self._before, self._stores, strict=True):
             shared = Slots(0) if name == store.name else joined.shared(kept)
             for partition, end in ends.items():
+                if partition in keeper.log.recall([partition]):
+                    continue  # no list names it: its end is handed over before `stop`
                 if shared and shared.keeps(*partition) and own.get(partition, 0) < end:
                     self._early.append(f"{store.name} is told to keep {partition} up to {end}")
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import random
 import sys
+from typing import TYPE_CHECKING
 
 from dafka.node.loop import NodeFailedError
-from dafka.node.store_settings import StoreSettings
-from dafka.storage.memory import MemoryLog
 from dafka.testing.checker import Anomaly, Name, check, vacuous
 from dafka.testing.history import Fault
-from dafka.testing.nodes import SimStore, read_stores
+from dafka.testing.nodes import read_stores
 from dafka.testing.scenario import (
     BACK_MS_MAX,
     GUESTS,
@@ -33,8 +32,15 @@ from dafka.testing.sim_mover import SimMover, SlotPlan, declare
 from dafka.testing.timing import starved
 from dafka.testing.world import Faults
 
+if TYPE_CHECKING:
+    from dafka.testing.nodes import SimStore
+
 SENT_BEFORE_A_DROP = 10
 """Batches, some of which are of what is to be dropped."""
+
+AGES_MS = (1 << 40, 10_000, 1 << 40)
+"""How long stores keep what is in one topic, by seed; of the last third retention takes anything at
+any time, and what it has emptied is forgotten."""
 
 MOVED_MS_MAX = 240_000
 """By then all has moved, where nothing goes wrong any more."""
@@ -64,9 +70,7 @@ class MovingCluster(ScenarioCluster):
         if number < len(self.stores):
             declare(self.stores[number], wanted, self.world.random.randint(1, BACK_MS_MAX))
             return
-        name = f"S{number}"
-        settings = StoreSettings(slots=wanted, joins=True)
-        store = SimStore(self.world, name, self.mesh, MemoryLog(name), settings)
+        store = self.new_store(number, wanted, joins=True)
         self.stores.append(store)
         store.boot()
 
@@ -101,7 +105,8 @@ def run(seed: int) -> Outcome:
     )
     plan = SlotPlan.drawn(chance)
     guests = GUESTS.get(seed % GUESTS_EVERY, ())
-    traits = Traits(chance.randint(1, plan.copies), age_ms=1 << 40, guests=guests)
+    min_acks = chance.randint(1, plan.copies)
+    traits = Traits(min_acks, age_ms=AGES_MS[seed % 3], forgetting=seed % 3 == 2, guests=guests)
     cluster = MovingCluster(seed, faults, traits, plan, healthy=healthy)
     try:
         return _outcome(cluster, chance)
@@ -159,6 +164,8 @@ def _traffic(cluster: MovingCluster, sends: int, *, harm: bool) -> None:
         cluster.send_somewhere()
         if harm and world.random.random() < 0.3:
             cluster.break_something()
+        if cluster.traits.forgetting and world.random.random() < 0.3:
+            cluster.retain()
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from dafka.testing.history import (
     DiskLost,
     Durable,
     Ended,
+    Erased,
     Fault,
     HeadTold,
     History,
@@ -202,6 +203,16 @@ def test_retention_takes_the_beginning_and_nobody_misses_it():
     assert names(held) == set()
     late = [*held, Began(9, "d", ("orders",), True), Positioned(9, "d", P, 2)]
     assert names([*late, Polled(9, "d", P, 2, (b"2", b"3"))]) == set()
+
+
+def test_what_retention_took_is_owed_by_nobody_though_who_took_it_has_given_the_partition_up():
+    took = Trimmed(7, "s3", P, 2), Erased(8, "s3", P), SkippedOver(8, "s2", P, 0, 2)
+    events = before(SETTLED, *took)
+    held = [one for one in events if not (isinstance(one, ReadBack) and one.node == "s2")]
+    held.append(ReadBack(9, "s2", P, 2, (b"2", b"3")))
+    assert names(held) == set()
+    held[held.index(took[0])] = Trimmed(7, "s3", P, 2, given_up=True)
+    assert Name.GAP in names(held)
 
 
 def test_a_consumer_that_begins_again_or_has_ended_owes_nothing():
