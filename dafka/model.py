@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import zlib
 from enum import Enum, IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from ipaddress import ip_address
 from reprlib import Repr
 from typing import TYPE_CHECKING, Generic, NamedTuple
@@ -401,6 +401,7 @@ class Reach(IntEnum):
         return cls.MACHINE if endpoint.startswith("ipc:") else cls.NETWORK
 
     @classmethod
+    @lru_cache(maxsize=256)
     def of_tower(cls, endpoint: str) -> Reach:
         """How far those may be apart who hear of each other through a tower."""
         if is_loopback(endpoint.removeprefix("tcp://").rpartition(":")[0]):

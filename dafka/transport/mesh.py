@@ -484,7 +484,8 @@ class Mesh:
             if unknown:
                 yield Dropped("beacon host")
             if endpoint is not None:
-                beacon = dataclasses.replace(beacon, endpoint=endpoint)
+                if endpoint != beacon.endpoint:
+                    beacon = dataclasses.replace(beacon, endpoint=endpoint)
                 heard = Heard(beacon, tower, self._is_of_key(beacon))
                 yield from self._perform(self._presence.handle(heard, now_ms), now_ms)
 

@@ -10,6 +10,7 @@ import logging
 import queue
 import socket
 import threading
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from dafka.model import Endpoint, endpoint_of, is_address
@@ -35,6 +36,15 @@ def address_of(name: str) -> str | None:
     # IPv4 first: a node without IPv6 must be able to connect, too.
     host = str(min(found, key=lambda one: one[0] != socket.AF_INET)[4][0])
     return f"[{host}]" if ":" in host else host
+
+
+@lru_cache(maxsize=1_024)
+def _with_name(text: str) -> Endpoint | None:
+    """An endpoint whose host is a name; None of any other. Nodes tell the same each second."""
+    endpoint = endpoint_of(text)
+    if isinstance(endpoint, Endpoint) and not is_address(endpoint.host):
+        return endpoint
+    return None
 
 
 class _Found(NamedTuple):
@@ -68,8 +78,8 @@ class HostNames:
         Returns:
             It, None while there is none; and whether that is so because nobody knows the name.
         """
-        endpoint = endpoint_of(text)
-        if not isinstance(endpoint, Endpoint) or is_address(endpoint.host):
+        endpoint = _with_name(text)
+        if endpoint is None:
             return text, False
         self._take_answers(now_ms)
         name = endpoint.host.lower()

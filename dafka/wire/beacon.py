@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dafka.errors import MisuseError, WireError
@@ -133,8 +134,11 @@ _NAME = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*(?=[0-9_-]*[a-z]){_LABEL}\.
 """A host name; there is a letter in its last label, so that no broken address is one."""
 
 
+@lru_cache(maxsize=1_024)
 def peer_endpoint(text: str) -> Endpoint | LocalEndpoint:
     """Read where a node is said to be: at an address, or at a name, which C programs may tell.
+
+    Every node says the same each second: it is remembered how that was read.
 
     Raises:
         WireError: It is no endpoint.
