@@ -13,7 +13,7 @@ import confluent_kafka
 import kafka
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 
-WAIT_S = 60
+WAIT_S = 120
 POLL_S = 0.1
 
 

@@ -318,7 +318,7 @@ def test_drivers_of_two_queries_that_die_anywhere_leave_every_run_once(
 
 def test_a_run_of_a_living_driver_is_waited_for(cluster, options, apart, monkeypatch):
     """Whoever comes next publishes nothing of it while it gets on."""
-    options = replace(options, stalled_s=1.0)
+    options = replace(options, stalled_s=3.0)
     publish, sent = Mirror.publish, []
 
     def slowly(mirror, batch, silence_s):
@@ -326,7 +326,7 @@ def test_a_run_of_a_living_driver_is_waited_for(cluster, options, apart, monkeyp
             sent.append(threading.current_thread().name)
             if sent[-1] == "slow":
                 mirror.flush(10)
-                threading.Event().wait(0.3)
+                threading.Event().wait(0.5)
         publish(mirror, batch, silence_s)
 
     monkeypatch.setattr(Mirror, "publish", slowly)

@@ -28,13 +28,16 @@ async function using(client, work) {
   return done
 }
 
-/** Commits; while a rebalance is on its way the member's epoch is not the coordinator's. */
+/** What a coordinator says to whoever commits while a rebalance is on its way, in either protocol. */
+const REBALANCING = ['STALE_MEMBER_EPOCH', 'ILLEGAL_GENERATION', 'REBALANCE_IN_PROGRESS']
+
+/** Commits; until a rebalance is over the member's epoch is not the coordinator's. */
 async function commit(message) {
   for (let tries = 100; ; tries--) {
     try {
       return await message.commit()
     } catch (error) {
-      if (!tries || !error.errors?.some(one => one.apiId === 'STALE_MEMBER_EPOCH')) throw error
+      if (!tries || !error.errors?.some(one => REBALANCING.includes(one.apiId))) throw error
       await setTimeout(50)
     }
   }
