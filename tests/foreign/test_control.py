@@ -201,7 +201,7 @@ def test_all_stages_of_a_flow(pb, world, tmp_path, until):
     assert first.flow_state.status == WRITING
     # An older one is refused for ever.
     stale = Controller(pb, listen, epoch=0)
-    assert stale.over.wait(20)
+    assert stale.over.wait(60)
     assert stale.call.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert dict(stale.call.trailing_metadata())["dafka-controller-epoch"] == "1"
     one.tell(allow_compaction={"flow": 1})
@@ -211,7 +211,7 @@ def test_all_stages_of_a_flow(pb, world, tmp_path, until):
     time.sleep(1)
     assert len(traffic.read) == known, "nothing of it happens any more"
     one.tell_octets(bytes([1 << 3 | 2, 2, 15 << 3 | 2, 0]))
-    assert one.over.wait(20)
+    assert one.over.wait(60)
     assert one.call.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert dict(one.call.trailing_metadata())["dafka-session-end"] == "violation"
 

@@ -73,7 +73,7 @@ def test_pods_find_each_other_and_copy(tmp_path, first_port):
 
 def is_ready(page):
     try:
-        with urllib.request.urlopen(page, timeout=10) as answer:
+        with urllib.request.urlopen(page, timeout=60) as answer:
             return answer.status == 200
     except OSError:
         return False

@@ -64,7 +64,7 @@ def test_kafka_clients_and_dafka_nodes_read_each_other(make_cluster, free_ports)
 def page(port, path):
     """The status and text of what a process says of itself."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 60
+WAIT_S = 120
 PARTITIONS = 3
 
 

@@ -153,7 +153,7 @@ def test_what_a_cluster_lacks_is_kept_until_it_has_it_or_a_bound_is_reached(
 def released(file):
     """What the stores of the first cluster have let go, as they tell Prometheus."""
     (store,) = [one for one in processes_of(plan(load(file)), file) if one.name == STORE]
-    with urlopen(f"http://{store.metrics}/metrics", timeout=10) as page:
+    with urlopen(f"http://{store.metrics}/metrics", timeout=60) as page:
         lines = page.read().decode().splitlines()
     found = [one for one in lines if one.startswith("dafka_store_released_records_total")]
     return sum(float(one.rpartition(" ")[2]) for one in found)

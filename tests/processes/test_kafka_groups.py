@@ -60,7 +60,7 @@ def coordinator_of(endpoint, group="billing"):
 
 def has_topic(endpoint, topic):
     with suppress(KafkaException):
-        return topic in AdminClient({"bootstrap.servers": endpoint}).list_topics(timeout=5).topics
+        return topic in AdminClient({"bootstrap.servers": endpoint}).list_topics(timeout=30).topics
     return False
 
 

@@ -25,7 +25,7 @@ SDIST = Path(
     )
 )
 
-SUITE_S = 110
+SUITE_S = 600
 TEST_S = 45
 
 SERVICE = '''

@@ -56,7 +56,7 @@ def distributor(*words):
 
 def gauges(endpoint):
     try:
-        with urlopen(f"http://{endpoint}/metrics", timeout=5) as page:
+        with urlopen(f"http://{endpoint}/metrics", timeout=60) as page:
             text = page.read().decode()
     except URLError:
         return {}

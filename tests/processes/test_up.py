@@ -142,7 +142,7 @@ def test_status_verify_and_metrics_of_a_running_topology(up, topology_file, wait
     assert metrics is not None
     texts = []
     for port in range(metrics.first_port, metrics.first_port + 16):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
             texts.append(answer.read().decode())
     everything = "\n".join(texts)
     for series in (

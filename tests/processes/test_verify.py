@@ -79,7 +79,7 @@ def verify(file, *words):
 
 def gauge(port, name, cluster):
     try:
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as page:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as page:
             text = page.read().decode()
     except URLError:
         return None

@@ -79,7 +79,7 @@ def test_prometheus_scrapes_with_its_token(secured, up, tmp_path, wait_until):
     def health():
         try:
             url = f"http://127.0.0.1:{port}/api/v1/targets"
-            with urllib.request.urlopen(url, timeout=5) as answer:
+            with urllib.request.urlopen(url, timeout=60) as answer:
                 found = json.load(answer)["data"]["activeTargets"]
         except OSError:
             return {}

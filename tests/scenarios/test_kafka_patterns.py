@@ -16,7 +16,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 30
+WAIT_S = 120
 QUICK = CoordinatorSettings(consumer_heartbeat_ms=200)
 PATTERN = "^orders-.+"
 

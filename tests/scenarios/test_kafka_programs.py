@@ -18,7 +18,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 30
+WAIT_S, AT_ONCE_S = 120, 20
 SESSION_MS = 6_000
 PARTITIONS = 4
 RECORDS = 200
@@ -289,7 +289,7 @@ def test_a_program_is_told_at_once_that_there_are_no_transactions(gateway, progr
     program.done("administer", endpoint=gateway.endpoint, topic="warm")
     began_s = time.monotonic()
     answer = program.ask("transact", endpoint=gateway.endpoint)
-    assert time.monotonic() - began_s < WAIT_S / 3
+    assert time.monotonic() - began_s < AT_ONCE_S
     assert re.search(REFUSALS[program], answer["error"]), answer
 
 

@@ -18,7 +18,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 60
+WAIT_S = 120
 RATE = 200_000
 VALUE = bytes(1_000)
 SECONDS = 4

@@ -122,7 +122,7 @@ class StaleTower(threading.Thread):
 
     def stop(self):
         self._stopping.set()
-        self.join(5)
+        self.join(60)
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ class Node(threading.Thread):
 
     def stop(self):
         self._stopping.set()
-        self.join(5)
+        self.join(60)
         assert not self.is_alive()
         if self.error is not None:
             raise self.error

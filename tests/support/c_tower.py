@@ -17,7 +17,7 @@ class Tower(threading.Thread):
 
     def stop(self):
         self._stopping.set()
-        self.join(5)
+        self.join(60)
         assert not self.is_alive()
 
     def run(self):

@@ -103,7 +103,7 @@ class Session:
         self.tell(greeting or hello(), INSTANCE, *window, InitializationComplete())
         return self
 
-    def wait_for(self, expected, timeout=20):
+    def wait_for(self, expected, timeout=60):
         """Wait for a response; returns all there are by then."""
         with self.answered:
             assert self.answered.wait_for(lambda: expected in self.responses, timeout), (
@@ -122,7 +122,7 @@ class Session:
             assert self.answered.wait_for(found, 20), self.responses
             return found()[0]
 
-    def ended(self, timeout=20):
+    def ended(self, timeout=60):
         """Why the replica has ended it: status, word, epoch."""
         self._thread.join(timeout)
         assert not self._thread.is_alive()

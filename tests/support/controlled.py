@@ -109,7 +109,7 @@ class Controlled:
         """How many flows were begun anew, or ended, as a controller connected again."""
         total = 0
         for metrics in self.replicas:
-            with urlopen(f"http://{metrics}/metrics", timeout=5) as page:
+            with urlopen(f"http://{metrics}/metrics", timeout=20) as page:
                 for line in page.read().decode().splitlines():
                     if line.startswith(
                         tuple(f'{FATES}{{fate="{one}"}}' for one in ("replaced", "dropped"))

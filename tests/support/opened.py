@@ -22,6 +22,6 @@ def page_of(*rows: OpenedRow, others: Sequence[OpenedFlowRow] = ()) -> str:
 
 def written_at(metrics: str) -> set[int]:
     """Of which levels a replica writes records."""
-    with urlopen(f"http://{metrics}{PAGE}", timeout=5) as page:
+    with urlopen(f"http://{metrics}{PAGE}", timeout=20) as page:
         opened = decode_opened(page.read().decode())
     return {one.row.level for one in opened.links if one.writes}

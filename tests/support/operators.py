@@ -85,5 +85,5 @@ def served(desk, certificates=None, listen="127.0.0.1:0"):
     finally:
         done(server.stop())
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(20)
+        thread.join(60)
         loop.close()

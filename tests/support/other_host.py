@@ -13,7 +13,7 @@ from pathlib import Path
 HERE, THERE = "10.209.77.1", "10.209.77.2"
 ELSE = "127.0.0.2"
 
-WAIT_S = 20
+WAIT_S = 120
 
 
 class OtherHost:

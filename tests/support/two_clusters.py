@@ -109,7 +109,7 @@ def dafka(*words, **streams):
 
 def end(process):
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
 
 RIGHTS = "--read", "--write", "--mirror"

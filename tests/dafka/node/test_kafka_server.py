@@ -16,7 +16,7 @@ from tests.support.small_cluster import SmallCluster
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 60
+WAIT_S = 120
 ORDERS = {"topic": "orders", "partition": "0"}
 
 

@@ -240,7 +240,7 @@ def test_a_failure_ends_the_node_and_shows_in_check(run, until):
     node = run(role)
     node.check()
     node.post(None, "fail")
-    assert node.join(5)
+    assert node.join(60)
     with pytest.raises(NodeFailedError, match="recorder has failed: told to") as caught:
         node.check()
     assert isinstance(caught.value.__cause__, ValueError)

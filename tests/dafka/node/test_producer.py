@@ -53,7 +53,7 @@ def test_what_is_compressed_stays_so_until_it_is_read(stored, take, codec):
     values = [b"value %d" % number for number in range(500)]
     with stored.producer(compression=codec) as producer:
         producer.send_many("orders", values)
-        producer.flush(timeout=10)
+        producer.flush(timeout=60)
     consumer = stored.consumer("orders", start="earliest")
     assert [record.value for record in take(consumer, 500)] == values
     with StoreClient(stored.query) as client:
@@ -248,7 +248,7 @@ def test_whoever_waits_for_room_is_told_when_the_producer_closes(cluster):
     thread.start()
     with pytest.raises(NotStoredError):
         producer.close(0.05)
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     assert "closed" in str(failures[0])
 

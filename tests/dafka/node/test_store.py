@@ -465,7 +465,7 @@ def test_a_failed_store_says_so_when_it_is_joined(cluster, until):
     store._node.post(None, "no event")
     until(lambda: store._node.failure)
     with pytest.raises(NodeFailedError, match="store has failed"):
-        store.join(5)
+        store.join(60)
 
 
 def test_a_cluster_may_stand_at_a_name(tmp_path, free_ports):

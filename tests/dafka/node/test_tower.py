@@ -96,7 +96,7 @@ def test_a_tower_that_fails_says_so_and_releases_its_endpoints(
         tower = Tower(endpoint)
         until(lambda: tower.unwell() == "tower has failed: told to")
     with pytest.raises(NodeFailedError, match="tower has failed: told to"):
-        tower.join(5)
+        tower.join(60)
     with reopened(lambda: Tower(endpoint)):
         pass
 

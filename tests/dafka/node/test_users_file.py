@@ -19,7 +19,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S = 60
+WAIT_S = 120
 RULES = {"read": ["*"], "write": ["*"]}
 
 

@@ -20,7 +20,7 @@ def test_a_thread_that_does_not_end_is_left_alone_and_named(caplog):
     with caplog.at_level(logging.WARNING):
         assert not wait_for_end(thread, "a store that says nothing", timeout_s=0.01)
     told.set()
-    thread.join(5)
+    thread.join(60)
     (record,) = caplog.records
     assert record.getMessage().startswith("dafka-busy has not ended")
     assert "a store that says nothing" in record.getMessage()

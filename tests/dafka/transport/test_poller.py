@@ -26,7 +26,7 @@ WIDTH = 12
 TAKEN_MAX = 3
 """Messages that a handler takes at once, of more."""
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 @pytest.fixture

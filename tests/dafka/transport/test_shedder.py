@@ -262,7 +262,7 @@ def test_the_thread_ends_with_the_last_socket_and_comes_again(shedder, opened):
         listening(shedder, router)
         (thread,) = set(threading.enumerate()) - before
         router.close(0)
-        thread.join(5)
+        thread.join(60)
         assert not thread.is_alive()
 
 

@@ -261,7 +261,7 @@ def test_it_serves_the_page_until_a_signal_ends_it(four, number):
     words = [sys.executable, "-m", "distributor", "dashboard", str(four), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as running:
         url = re.search(r"http://\S+/", running.stderr.readline())[0]
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             assert b"<h1" in answer.read()
         running.send_signal(number)
         _, error = running.communicate(timeout=120)

@@ -61,7 +61,7 @@ def running(pair, free_ports, tmp_path):
     yield start
     for process in processes:
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def session_at(listen):

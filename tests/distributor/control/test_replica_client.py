@@ -66,7 +66,7 @@ class Driver:
         if self.client is not None:
             self.do(self.client.close)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(20)
+        self._thread.join(60)
         self._loop.close()
 
 

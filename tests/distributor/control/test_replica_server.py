@@ -217,7 +217,7 @@ def test_another_instance_ends_the_process(replica, connect):
     one.tell(hello(), CreateInstance("south", 8), COMPLETE)
     assert one.ended() == (grpc.StatusCode.FAILED_PRECONDITION, "incompatible", "1")
     with pytest.raises(CommandError, match="another instance"):
-        replica.join(20)
+        replica.join(60)
 
 
 def test_a_machine_that_breaks_its_rules_ends_the_process(replica, connect, monkeypatch):
@@ -228,7 +228,7 @@ def test_a_machine_that_breaks_its_rules_ends_the_process(replica, connect, monk
     one = connect(replica)
     one.tell(hello())
     with pytest.raises(AssertionError, match="broken"):
-        replica.join(20)
+        replica.join(60)
     assert "broken" in replica.unwell()
 
 

@@ -86,7 +86,7 @@ def test_other_flows_and_shares_are_others(processes, flow, until, targets):
     others = [replace(flow, share=1, shares=2), replace(flow, kind=FlowKind.OFFSETS)]
     standings = [second.begin(other, 4 + n, list) for n, other in enumerate(others)]
     for _ in range(8):
-        assert targets.asked.acquire(timeout=20)
+        assert targets.asked.acquire(timeout=60)
     assert [one.later, *(other.later for other in standings)] == [0, 0, 0]
     second.begin(flow, 9, list)
     until(lambda: one.later == 9)
@@ -111,7 +111,7 @@ def test_stores_that_do_not_answer_stop_nobody(processes, flow, until, targets, 
     old = first.begin(flow, 3, list)
     second.begin(flow, 4, list)
     for _ in range(6):
-        assert targets.asked.acquire(timeout=20)
+        assert targets.asked.acquire(timeout=60)
     assert old.later == 0
     assert caplog.text.count("a store does not say who writes") == 2, "once for each process"
     targets.silent.clear()

@@ -26,7 +26,7 @@ class Site:
         for name, value in headers.items():
             request.add_header(name.replace("_", "-"), value)
         try:
-            with urllib.request.urlopen(request, timeout=20) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, answer.headers, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -40,7 +40,7 @@ class Site:
     def events(self, names):
         """Return the data of the first events of these names, in this order."""
         found = []
-        with urllib.request.urlopen(self.url + "api/events", timeout=20) as stream:
+        with urllib.request.urlopen(self.url + "api/events", timeout=60) as stream:
             for line in stream:
                 if line.startswith(b"event: ") and line[7:].strip().decode() == names[len(found)]:
                     found.append(json.loads(next(stream).removeprefix(b"data: ")))

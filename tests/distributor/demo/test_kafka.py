@@ -18,7 +18,7 @@ from topology import load
 
 CONFIG = Path(__file__).parents[3] / "config"
 ROWS = 30
-WAIT_S = 60
+WAIT_S = 120
 
 
 class FakeSupervisor:

@@ -105,7 +105,7 @@ def test_all_clusters_are_asked_at_the_same_time(monkeypatch):
     meeting = Barrier(2)
 
     def newest(_cluster):
-        meeting.wait(10)
+        meeting.wait(60)
         return []
 
     monkeypatch.setattr(module, "_newest", newest)

@@ -126,7 +126,7 @@ def test_clusters_links_and_heartbeats_are_asked_at_the_same_time(pair, monkeypa
 
     def meets(answer):
         def ask(*_):
-            meeting.wait(10)
+            meeting.wait(60)
             return answer
 
         return ask

@@ -69,7 +69,7 @@ def connected(place, until):
 
     def attempt():
         try:
-            return socket.create_connection(place, timeout=10)
+            return socket.create_connection(place, timeout=60)
         except ConnectionRefusedError:
             return None
 
@@ -180,7 +180,7 @@ def _ended(one):
 
 def _is_refused(place):
     try:
-        with socket.create_connection(place, timeout=10) as one:
+        with socket.create_connection(place, timeout=60) as one:
             return _ended(one)
     except ConnectionRefusedError:
         return True
