@@ -68,6 +68,12 @@ for variable in [name for name in os.environ if name.startswith("DAFKA_")]:
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def pytest_configure(config):
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is not None and workerinput["workerid"] == f"gw{COMPUTER}":
+        os.nice(5)  # others wait for processes, which have deadlines
+
+
 def pytest_addoption(parser):
     parser.addoption("--seeds", type=int, default=30, help="how many seeds of the simulator to run")
     parser.addoption(
@@ -190,7 +196,8 @@ COMPUTING = (
 timers and for processes, some nine tenths of their time."""
 
 COMPUTER = 2
-"""The worker that begins with these: one, since two cores also have trees and Spark to run."""
+"""The worker that begins with these: one, since two cores also have trees and Spark to run, and it
+lets those go first."""
 
 
 def _piece(nodeid):
