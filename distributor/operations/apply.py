@@ -334,7 +334,9 @@ class Applying:
                     return waits_for
             write_whole(self._before, runs)
             write_whole(self._place, self._octets)
-            # Who leaves is told so next, and lets go of what it has: no power cut brings it back.
+        if not self._switched:
+            # Who leaves is told so next, and lets go of what it has: no power cut may bring the old
+            # file back, also if whoever put the new one there was killed before this.
             sync_directory(self._place.parent)
         self._switched = True
         running = find(self._logs)

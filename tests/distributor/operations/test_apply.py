@@ -131,8 +131,13 @@ def test_the_new_file_is_on_the_disk_before_who_runs_it_is_told(pair, logs, hang
     applying = Applying(logs, file, not_turned, not_paused)
     with pair.running():
         applying.look(applying.steps[0])
-    assert synced == [(pair.file.parent, file.read_text(), [])]
-    assert hangups == [signal.SIGHUP]
+        first = pair.file.parent, file.read_text(), []
+        assert synced == [first]
+        assert hangups == [signal.SIGHUP]
+        # Whoever begins again does not know whether the one before came as far.
+        again = Applying(logs, file, not_turned, not_paused)
+        again.look(again.steps[0])
+    assert len(synced) == 2
 
 
 def test_a_change_that_was_judged_by_another_file_than_runs_now_is_not_made(pair, logs, hangups):
