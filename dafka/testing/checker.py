@@ -245,7 +245,7 @@ class _Judge:
         """Until when a store's last disk counts that was lost, and what it had."""
         self.heads: dict[tuple[str, Partition], int] = {}
         self.starts: dict[tuple[str, Partition], int] = {}
-        self.taken: dict[Partition, int] = {}
+        self.taken: dict[Partition, int] = defaultdict(int)
         """Below which sequence retention has taken something, from any store, ever."""
         self.gaps: dict[tuple[str, Partition], list[range]] = defaultdict(list)
         self.consumers: dict[str, _Reader] = {}
@@ -462,8 +462,7 @@ class _Judge:
                 self.add(Name.GAP, f"{event.node} begins at {where} after {start}")
             self.starts[key] = event.start
             if not event.given_up:
-                taken = self.taken.get(event.partition, 0)
-                self.taken[event.partition] = max(taken, event.start)
+                self.taken[event.partition] = max(self.taken[event.partition], event.start)
 
     def take_kept(self, event: SlotsKept) -> None:
         """Slots have gone: what was on that disk another has that keeps them."""
@@ -501,9 +500,8 @@ class _Judge:
                 del known[key]
 
     def verdict(self) -> list[Anomaly]:
-        taken = self.taken
         for (partition, sequence), (_, value) in self.acknowledged.items():
-            owed_from = max(self.lowest_kept.get(partition, 0), taken.get(partition, 0))
+            owed_from = max(self.lowest_kept.get(partition, 0), self.taken[partition])
             if (partition, sequence) in self.read or sequence < owed_from:
                 continue
             if sequence < self.highest_read.get(partition, -1):
@@ -511,9 +509,9 @@ class _Judge:
                     Name.LOST, f"{value!r} at {_place(partition, sequence)} was read by nobody"
                 )
         self.place()
-        self.judge_gaps(taken)
+        self.judge_gaps()
         if self.settled:
-            self.judge_end(taken)
+            self.judge_end()
         return self.found
 
     def place(self) -> None:
@@ -527,16 +525,16 @@ class _Judge:
                 if begun_ms >= reader.began_ms + KNOWN_MS:
                     reader.starts[partition] = 0
 
-    def judge_end(self, taken: dict[Partition, int]) -> None:
+    def judge_end(self) -> None:
         """All was healed and had its time: who lacks what?"""
         readers = [*self.consumers.items()]
         if self.repair:
             readers += self.stores.items()
-            self.judge_replicas(sorted(self.stores.items()), taken)
+            self.judge_replicas(sorted(self.stores.items()))
         elif self.stores:
             readers.append(("every store", self.union()))
         for name, reader in readers:
-            self.judge_unseen(name, reader, taken)
+            self.judge_unseen(name, reader)
         self.judge_told_stored()
 
     def judge_told_stored(self) -> None:
@@ -547,13 +545,13 @@ class _Judge:
                     where = f"{event.process} got {_place(event.partition, sequence)}"
                     self.add(Name.NOT_STORED, f"{where}, {value!r}, which no store holds")
 
-    def judge_gaps(self, taken: dict[Partition, int]) -> None:
+    def judge_gaps(self) -> None:
         """What a store has passed over is nobody's any more, since retention took it."""
         for (node, partition), gaps in self.gaps.items():
             if node in self.stores:
                 self.stores[node].gaps[partition] = gaps
             for gap in gaps:
-                dropped = range(taken.get(partition, 0))
+                dropped = range(self.taken[partition])
                 for place, sequence in self.acknowledged:
                     if place == partition and sequence in gap and sequence not in dropped:
                         where = _place(partition, sequence)
@@ -566,17 +564,15 @@ class _Judge:
             union.seen |= reader.seen
         return union
 
-    def judge_unseen(self, name: str, reader: _Reader, taken: dict[Partition, int]) -> None:
+    def judge_unseen(self, name: str, reader: _Reader) -> None:
         for place, (_, value) in self.acknowledged.items():
             partition, sequence = place
-            if sequence < taken.get(partition, 0) or place in reader.seen:
+            if sequence < self.taken[partition] or place in reader.seen:
                 continue
             if reader.owed(partition, sequence):
                 self.add(Name.UNSEEN, f"{name} never got {value!r} at {_place(*place)}")
 
-    def judge_replicas(
-        self, stores: Sequence[tuple[str, _Reader]], taken: dict[Partition, int]
-    ) -> None:
+    def judge_replicas(self, stores: Sequence[tuple[str, _Reader]]) -> None:
         for (first_name, first), (name, reader) in combinations(stores, 2):
             for partition in sorted({*first.expected, *reader.expected}):
                 if not all(one.slots.keeps(*partition) for one in (first, reader)):
@@ -587,7 +583,7 @@ class _Judge:
                 ]
                 if partition in self.contested:
                     continue
-                if ends[0] != ends[1] and max(ends) > taken.get(partition, 0):
+                if ends[0] != ends[1] and max(ends) > self.taken[partition]:
                     where = f"{partition.topic}/{partition.address}"
                     self.add(
                         Name.REPLICAS_DIFFER,
