@@ -65,7 +65,7 @@ STORES = {"c1": 3, "c2": 2}
 HEARTBEAT_S, GIVEN_UP_S = 2, 12
 """How often an executor tells that it lives, and when one that does not is given up."""
 
-HEAL_S_MAX = 600.0
+HEAL_S_MAX = 240.0
 """Within this every topic has what was published: a driver and its executors start, tasks are tried
 again, and a micro-batch of what has come meanwhile is read and committed."""
 

@@ -18,7 +18,7 @@ from tests.support.kafka_server import served
 
 pytestmark = [pytest.mark.net, pytest.mark.slow]
 
-WAIT_S, AT_ONCE_S = 120, 20
+WAIT_S, AT_ONCE_S = 120, 10
 SESSION_MS = 6_000
 PARTITIONS = 4
 RECORDS = 200

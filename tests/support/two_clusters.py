@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-LOADED = 6
+LOADED = 4
 """So many times as long as on a machine with nothing else to do anything may take."""
 
 TOPOLOGY = """
