@@ -132,15 +132,15 @@ def pytest_collection_modifyitems(config, items):
     """Workers take from both ends: what computes comes first, what waits last. Of that, files lie
     as if shuffled: those that start processes stand side by side, and shall not run so."""
     for item in items:
-        if _piece(item.nodeid) == SHARED_SPARK or _piece(item.nodeid) in SPARK_PROGRAMS:
-            item.add_marker(WHERE_PYTHON_IS_LATE)
+        if _piece(item.nodeid) in (SHARED_SPARK, *SPARK_PROGRAMS):
+            item.add_marker(AGAIN_IF_PYTHON_IS_LATE)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _place(item.nodeid))
 
 
-LATE = "Python worker failed to connect back"
-
-WHERE_PYTHON_IS_LATE = pytest.mark.flaky(reruns=3, only_rerun=LATE)
+AGAIN_IF_PYTHON_IS_LATE = pytest.mark.flaky(
+    reruns=3, only_rerun="Python worker failed to connect back"
+)
 """Spark gives the Python of a streaming source ten seconds to come up, which no setting changes,
 and a machine on which others start thirty processes may take longer. Whoever runs such a query
 starts it again; so do tests, and for no other reason."""
