@@ -334,15 +334,14 @@ class Applying:
                     return waits_for
             write_whole(self._before, runs)
             write_whole(self._place, self._octets)
-        if not self._switched:
-            # Who leaves is told so next, and lets go of what it has: no power cut may bring the old
-            # file back, also if whoever put the new one there was killed before this.
-            sync_directory(self._place.parent)
         self._switched = True
         running = find(self._logs)
         if running.digest != digest_of(self._octets):
             if running.problem and running != self._running:
                 raise CommandError(f"`distributor up` does not take the file: {running.problem}")
+            # Who leaves lets go of what it has then: no power cut may bring the old file back, also
+            # if whoever put the new one there was killed at once.
+            sync_directory(self._place.parent)
             os.kill(running.pid, signal.SIGHUP)
             return "`distributor up` to read its file again"
         silent = [one.cluster for one in survey(self._topology) if one.store is None]
