@@ -139,11 +139,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 AGAIN_IF_PYTHON_IS_LATE = pytest.mark.flaky(
-    reruns=3, only_rerun="Python worker failed to connect back"
+    reruns=8, reruns_delay=20, only_rerun="Python worker failed to connect back"
 )
 """Spark gives the Python of a streaming source ten seconds to come up, which no setting changes,
 and a machine on which others start thirty processes may take longer. Whoever runs such a query
-starts it again; so do tests, and for no other reason."""
+starts it again, once those are up; so do tests, and for no other reason."""
 
 
 def _place(nodeid):
@@ -244,11 +244,12 @@ class _DearThingsTogether(LoadScopeScheduling):
 
     def _next_piece(self, node):
         # Two workers begin with the long pieces, each with another kind. One begins with what
-        # computes; all others together are no core's work.
+        # computes, and runs none of them: they would stand back as it does. All others together
+        # are no core's work.
         number = int(node.gateway.id.removeprefix("gw"))
         only_long = LONG_PIECES.issuperset(self.workqueue)
         if number < COMPUTER or only_long:
-            long = self._long_piece(node, only_long)
+            long = None if number == COMPUTER else self._long_piece(node, only_long)
             if long or only_long:
                 return long
         pieces = iter(self.workqueue) if number == COMPUTER else reversed(self.workqueue)
