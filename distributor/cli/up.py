@@ -14,6 +14,7 @@ from rich.text import Text
 
 from dafka.errors import MisuseError
 from dafka.process.signals import reload_event, stop_event
+from distributor.cli.forked import begin
 from distributor.cli.look import as_good, status_view
 from distributor.cli.options import DEFAULT_LOGS, File, Logs
 from distributor.errors import PlanError
@@ -92,7 +93,7 @@ def supervisor_of(the_plan: Plan, file: Path, logs: Path) -> Supervisor:
     refuse_lacking(processes)
     refuse_second(logs)
     refuse_taken(the_plan)
-    return Supervisor(processes, logs)
+    return Supervisor(processes, logs, begin=begin)
 
 
 def reloaded(file: Path, old: Plan, supervisor: Supervisor, console: Console, logs: Path) -> Plan:

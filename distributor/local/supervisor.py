@@ -8,15 +8,16 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from distributor.errors import ProcessError
 from topology.processes import Process, ProcessKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,60 @@ LOG_BYTES_MAX = 10 * 1024 * 1024
 _PR_SET_PDEATHSIG = 1
 
 
+class ChildProcess(Protocol):
+    """A process of the operating system: what is used of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """Its number."""
+
+    def poll(self) -> int | None:
+        """Look whether it has ended; returns how, the number of a signal below 0."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended; returns how.
+
+        Raises:
+            subprocess.TimeoutExpired: It has not within `timeout` seconds.
+        """
+
+    def send_signal(self, number: int, /) -> None:
+        """Send it a signal, unless it has ended."""
+
+    def terminate(self) -> None:
+        """Tell it to end."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+Begin = Callable[[Sequence[str], "BinaryIO"], ChildProcess]
+"""Begins a process with the words of its command, in a session of its own, without input, with its
+output going to a file, and ending with this one; raises `OSError` where it cannot."""
+
+
+def execute(command: Sequence[str], output: BinaryIO) -> ChildProcess:
+    """Begin a process by executing its program; see `Begin`."""
+    # A session of its own: Ctrl-C reaches us alone, and we stop them in order.
+    return subprocess.Popen(  # noqa: S603 (our own command lines)
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        env={name: value for name, value in os.environ.items() if not is_of_another_cluster(name)},
+        preexec_fn=die_with_parent,
+    )
+
+
+def is_of_another_cluster(variable: str) -> bool:
+    """Whether a variable of the environment says an option of `dafka`'s commands.
+
+    To our processes the topology file does.
+    """
+    return variable.startswith("DAFKA_")
+
+
 @dataclass(slots=True)
 class Child:
     """A process and its history.
@@ -51,7 +106,7 @@ class Child:
     """
 
     process: Process
-    running: subprocess.Popen[bytes] | None = None
+    running: ChildProcess | None = None
     restarts: int = 0
     last_exit: str = ""
     started_s: float = 0.0
@@ -99,10 +154,18 @@ class Supervisor:
         processes: In the order of starting.
         logs: Directory for what they print, one file each; made if it is not there.
         stop_s: How long processes of one kind may take to stop before they are killed.
+        begin: Begins one of them.
     """
 
-    def __init__(self, processes: Sequence[Process], logs: Path, stop_s: float = STOP_S) -> None:
+    def __init__(
+        self,
+        processes: Sequence[Process],
+        logs: Path,
+        stop_s: float = STOP_S,
+        begin: Begin = execute,
+    ) -> None:
         self._stop_s = stop_s
+        self._begin = begin
         self.children = [Child(process) for process in processes]
         self._logs = logs
 
@@ -213,16 +276,7 @@ class Supervisor:
             file.unlink()
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
         with os.fdopen(os.open(file, flags, 0o600), "ab") as output:
-            # A session of its own: Ctrl-C reaches us alone, and we stop them in order.
-            child.running = subprocess.Popen(  # noqa: S603 (our own command lines)
-                child.process.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env=_environment(),
-                preexec_fn=die_with_parent,
-            )
+            child.running = self._begin(child.process.command, output)
         child.started_s = time.monotonic()
 
     def _respawn(self, child: Child, now: float) -> None:
@@ -240,7 +294,7 @@ class Supervisor:
 
     def _bury(self, child: Child, now: float) -> None:
         assert child.running is not None
-        code = child.running.returncode
+        code = child.running.wait()
         child.running = None
         child.last_exit = f"signal {-code}" if code < 0 else f"exit code {code}"
         if now - child.started_s >= STEADY_S:
@@ -250,11 +304,6 @@ class Supervisor:
     def _put_off(self, child: Child, now: float) -> None:
         child.due_s = now + child.backoff_s
         child.backoff_s = min(child.backoff_s * 2, BACKOFF_S_MAX)
-
-
-def _environment() -> dict[str, str]:
-    """Ours, less what says the options of `dafka`'s commands: here the topology file does."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("DAFKA_")}
 
 
 def die_with_parent() -> None:
