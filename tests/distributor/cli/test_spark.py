@@ -162,7 +162,7 @@ def test_a_real_cluster_survives_the_death_of_an_executor(
         pair.running(),
         command(pair, standalone.master, *settings, env=driver) as job,
     ):
-        until(lambda: job.poll() is not None or held(pair) > 0, 240)
+        until(lambda: job.poll() is not None or held(pair) > 0, 600)
         killed = [pid for worker in (1, 2) for pid in standalone.executors(worker)][:1]
         signal_all(killed, signal.SIGKILL)
         out, _ = job.communicate(timeout=300)
