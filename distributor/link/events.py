@@ -1,7 +1,7 @@
 """Partitions that a link does not copy at present, because what it would copy is not what is due.
 
-`diverged`: both ends hold other records under the same name. It goes on when that is found no more:
-one of the ends has been emptied.
+`diverged`: both ends hold other records under the same name. It goes on when they were compared
+again and are the same, or when no store of the target has any of it.
 
 `overtaken`: the source keeps no more what follows at the target, as retention was faster than the
 link. It goes on when another link has brought that, when the target keeps nothing of the partition
@@ -153,7 +153,7 @@ def _is_over(partition: Partition, stop: Stop, heads: HeadsRead, now_ms: int) ->
     if stop.until_ms is not None:
         return now_ms >= stop.until_ms or heads.target.get(partition, -1) >= stop.first
     if stop.reason is StopReason.DIVERGED:
-        return partition not in heads.diverged
+        return partition not in heads.diverged and partition not in heads.waiting
     if stop.unsure and heads.certain:
         return True  # where the source begins is now found out
     if not stop.unsure and (partition not in heads.target or partition in heads.empty):

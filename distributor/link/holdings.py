@@ -303,7 +303,10 @@ class BothEnds:
         if ours is not None:
             ours = ours | _ended(source) if source.name(found) else None
         hidden = False
-        if ours is not None and (spans := self._witness.due(ours, theirs)):
+        # What this store lacks another one of the target may have: with a new disk it is not empty.
+        doubted = self._witness.diverged.keys() - theirs.keys()
+        kept = target.kept(doubted) if doubted else ()
+        if ours is not None and (spans := self._witness.due(ours, theirs, kept)):
             hidden = not self._look(spans)
         begins = {} if ours is None else dict(source.said.begins)
         certain = True

@@ -17,7 +17,7 @@ from dafka.errors import QueryError, RefusedError
 from distributor.verify.bisection import Bisection, Coverage, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from dafka.model import Partition
     from dafka.query.messages import DigestResponse
@@ -79,23 +79,29 @@ class Witness:
         return frozenset(target.keys() - self._seen.keys())
 
     def due(
-        self, source: Mapping[Partition, int], target: Mapping[Partition, int]
+        self,
+        source: Mapping[Partition, int],
+        target: Mapping[Partition, int],
+        kept: Collection[Partition] = (),
     ) -> dict[Partition, range]:
         """Return what to look at next of which partitions.
 
-        What one end does not have any more is forgotten: it may come back as something else.
+        What one end does not have any more is looked at anew: it may come back as something else.
+        What was found to differ does so until that, or until the target has nothing of it.
 
         Args:
             source: The last sequence of each partition there.
             target: The same of the target.
+            kept: What the target does not list, and may have all the same.
         """
         again: dict[Partition, range] = {}
+        for partition in self.diverged.keys() - target.keys() - set(kept):
+            del self.diverged[partition]
         self._doubtful &= source.keys() | target.keys()
         for partition, seen in list(self._seen.items()):
             end = min(source.get(partition, -1), target.get(partition, -1)) + 1
             if end < seen or partition not in source:
                 del self._seen[partition]
-                self.diverged.pop(partition, None)
                 if seen:
                     self._doubtful.add(partition)
             elif end > seen and partition not in self.diverged and len(again) < self._looks_max:
@@ -147,6 +153,7 @@ class Witness:
             self._seen.pop(partition, None)
             self._seen[partition] = span.stop
             self._doubtful.discard(partition)
+            self.diverged.pop(partition, None)
             if first is not None:
                 self.diverged[partition] = first
         if refused is not None:

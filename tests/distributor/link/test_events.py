@@ -46,6 +46,13 @@ def test_other_histories_stop_once_and_until_they_are_found_no_more():
     assert P not in stops
 
 
+def test_other_histories_stop_until_they_are_compared_again():
+    stops = Stops()
+    stops.take(HeadsRead({P: 4}, diverged={P: 3}), 0)
+    assert stops.take(HeadsRead({P: 4}, waiting=frozenset({P})), 0) == ([], [])
+    assert stops.take(HeadsRead({P: 4}, {P: 4}), 0) == ([], [P])
+
+
 def test_a_hole_stops_until_it_is_filled():
     stops = Stops()
     assert stops.overtaken(P, 5, 10, unsure=False) == Stop(StopReason.OVERTAKEN, 5, 10)

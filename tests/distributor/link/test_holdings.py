@@ -6,6 +6,7 @@ from dafka import Producer
 from dafka.errors import QueryError, RefusedError
 from dafka.model import Batch, Partition, PartitionShare
 from dafka.query import cluster_client
+from dafka.query.messages import DigestResponse
 from dafka.storage.log import ChangeOrder
 from distributor.link.holdings import BothEnds, Holdings, StoreView
 from tests.support.listed_store import ListedStore
@@ -385,6 +386,36 @@ def test_what_another_store_of_the_target_keeps_is_not_empty_behind_a_hole(monke
     assert heads.empty == frozenset()
     second.log.append([], trims={A: 3})
     assert link.survey().empty == {A}
+
+
+class Differing(Showing):
+    """A store that has other records than all others."""
+
+    def digests(self, spans):
+        return {one: (span.start, span.stop, b"other") for one, span in spans.items()}
+
+    def digest(self, partition, start, end, *, exact):
+        return DigestResponse(start, end, b"other")
+
+
+def test_a_store_of_the_target_with_a_new_disk_does_not_speak_for_another_history(monkeypatch):
+    source, second = Showing(batch(A, 0, 3)), Differing(batch(A, 0, 3))
+    source.digest = lambda _partition, start, end, *, exact: DigestResponse(start, end, b"same")
+    stores = {"source": source, "target-1": Differing(batch(A, 0, 3)), "target-2": second}
+    link = both_ends(monkeypatch, stores)
+    assert link.survey().diverged == {A: 2}
+    stores["target-1"] = new = Differing()
+    new.log.changes = ChangeOrder("another opening")
+    assert link.survey().diverged == {A: 2}, "the other one has it"
+    stores["target-2"] = Silent()
+    assert link.survey().diverged == {A: 2}, "it may have it"
+    stores["source"] = Silent()
+    assert link.survey().diverged == {A: 2}
+    stores["source"], stores["target-2"] = source, second
+    second.log = Differing().log
+    second.log.changes = ChangeOrder("another opening")
+    heads = link.survey()
+    assert (heads.diverged, heads.waiting) == ({}, frozenset())
 
 
 @pytest.mark.parametrize("sick", ["neither", "source", "target"])

@@ -168,12 +168,27 @@ def test_an_end_that_was_emptied_is_looked_at_anew(make_batch, emptied):
     assert witness.diverged == {A: 0}
     ends[emptied] = Store()
     look(witness, **ends)
-    assert witness.diverged == {}
+    found_out = {A: 0} if emptied == "source" else {}
+    assert witness.diverged == found_out, "what the source does not list was not compared again"
     assert witness.waiting(ends["target"].heads()) == ends["target"].heads().keys()
     other = "target" if emptied == "source" else "source"
     for batch in ends[other].log.read(A, 0, 1, 1):
         ends[emptied].log.append([batch])
     assert look(witness, **ends) == {A: range(1)}
+    assert witness.diverged == {}
+
+
+def test_what_another_store_of_the_target_keeps_differs_as_before(make_batch):
+    source, target = Store(make_batch([b"1"], 0, A)), Store(make_batch([b"x"], 0, A))
+    witness = Witness()
+    look(witness, source, target)
+    assert witness.due(source.heads(), {}, kept={A}) == {}
+    assert witness.diverged == {A: 0}
+    assert witness.due({}, {}, kept={A}) == {}
+    assert witness.diverged == {A: 0}
+    assert look(witness, source, target) == {A: range(1)}, "it speaks again, and is looked at anew"
+    assert witness.diverged == {A: 0}
+    witness.due(source.heads(), {})
     assert witness.diverged == {}
 
 
