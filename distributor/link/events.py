@@ -156,7 +156,8 @@ def _is_over(partition: Partition, stop: Stop, heads: HeadsRead, now_ms: int) ->
         return partition not in heads.diverged and partition not in heads.waiting
     if stop.unsure and heads.certain:
         return True  # where the source begins is now found out
-    if not stop.unsure and (partition not in heads.target or partition in heads.empty):
+    bare = partition not in heads.target and partition not in heads.kept
+    if not stop.unsure and (bare or partition in heads.empty):
         return True
     end = heads.target.get(partition, -1) + 1
     if end >= stop.end:
@@ -184,6 +185,8 @@ class HeadsRead(Value, frozen=True):
         begins: Log starts of the source, where they are above 0.
         certain: Whether no declared store of the source may keep more that the target lacks.
         empty: Partitions of which the target keeps nothing any more.
+        kept: Partitions that the store which spoke for the target does not list, and another one
+            keeps something of, or may: of those of which that matters.
     """
 
     target: Mapping[Partition, int]
@@ -194,6 +197,7 @@ class HeadsRead(Value, frozen=True):
     begins: Mapping[Partition, int] = {}
     certain: bool = True
     empty: frozenset[Partition] = frozenset()
+    kept: frozenset[Partition] = frozenset()
 
 
 class HeadsUnread(Value, frozen=True):

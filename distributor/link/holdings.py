@@ -303,22 +303,21 @@ class BothEnds:
         if ours is not None:
             ours = ours | _ended(source) if source.name(found) else None
         hidden = False
-        # What this store lacks another one of the target may have: with a new disk it is not empty.
-        doubted = self._witness.diverged.keys() - theirs.keys()
-        kept = target.kept(doubted) if doubted else ()
-        if ours is not None and (spans := self._witness.due(ours, theirs, kept)):
-            hidden = not self._look(spans)
         begins = {} if ours is None else dict(source.said.begins)
         certain = True
-        empty = {*target.said.empty, *ended}
-        overtaken = {one for one, start in begins.items() if start > theirs.get(one, -1) + 1}
-        if overtaken:
+        if overtaken := _overtaken(begins, theirs):
             # What this store lacks, and the target, another one may have.
             by_all = source.begins()
             certain = by_all is not None
-            begins = begins if by_all is None else by_all
-        if emptied := overtaken & empty:
-            empty -= set(target.kept(emptied))
+            if by_all is not None:
+                begins, overtaken = by_all, _overtaken(by_all, theirs)
+        # So may another one of the target: one that has a new disk does not make it empty.
+        empty = {*target.said.empty, *ended}
+        unlisted = (overtaken | self._witness.diverged.keys()) - theirs.keys()
+        doubted = unlisted | (overtaken & empty)
+        kept = frozenset(target.kept(doubted) if doubted else ())
+        if ours is not None and (spans := self._witness.due(ours, theirs, kept)):
+            hidden = not self._look(spans)
         # A source that does not answer has not lost anything: what was found out still holds.
         return HeadsRead(
             target=theirs,
@@ -328,7 +327,8 @@ class BothEnds:
             hidden=hidden,
             begins=begins,
             certain=certain,
-            empty=frozenset(empty),
+            empty=frozenset(empty - kept),
+            kept=kept.difference(theirs),
         )
 
     def close(self) -> None:
@@ -359,6 +359,11 @@ class BothEnds:
         heads = dict(holdings.said.heads)
         self.told[holdings.cluster] = (self._now_ms(), heads)
         return heads
+
+
+def _overtaken(begins: Mapping[Partition, int], target: Mapping[Partition, int]) -> set[Partition]:
+    """What begins at the source only behind where the target ends."""
+    return {one for one, start in begins.items() if start > target.get(one, -1) + 1}
 
 
 def _ended(holdings: Holdings) -> dict[Partition, int]:

@@ -13,7 +13,6 @@ is the link's bound. Source: Axual distribution model, "Copy flags and algorithm
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from dafka.protocol.events import Consumed, Mirrored, Received, Seek, Woke
 from dafka.protocol.machine import Lifecycle, earliest
 from dafka.rate import Rate
 from dafka.records.batch import compressed_content, without_first
-from dafka.records.compression import Codec
 from dafka.records.envelope import Envelope, stamped, unpack
 from dafka.records.sampling import sampled_in
 from dafka.wire.messages import Head
@@ -52,13 +50,13 @@ from topology.copyflags import EVERY_FLAG, in_epoch, should_forward, with_copied
 from topology.model import INTERNAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from dafka.model import Partition
     from dafka.protocol.consumer import ConsumerMachine
     from dafka.protocol.mirror import MirrorMachine
-    from distributor.link.events import Hole
     from distributor.link.progress import LinkProgress
+    from distributor.link.settings import LinkSettings
 
 ASK_AGAIN_MS = 500
 """Wait before the target's heads are asked for again: after no answer, and between rewinds."""
@@ -94,40 +92,6 @@ LINK_STATES = {
 
 # Asked for every event, and to look a member up costs as much as a call (Python 3.11).
 _COPYING, _HOLDING = LinkState.COPYING, LinkState.HOLDING
-
-
-def no_topic(_topic: str) -> bool:
-    """Return False: it holds for none."""
-    return False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSettings:
-    """What a link can be told.
-
-    Attributes:
-        survey_interval_ms: How often both ends are asked what they hold.
-        repair_after_ms: How long the target may lack, without moving, what the source has, before
-            it is brought there whatever the flags say; None never does.
-        bytes_per_s: How much it may send; None for as much as there is.
-        records_per_s: The same.
-        skips: Whether a topic goes on by itself behind what the source keeps no more.
-        passes: Holes that are passed over, of each partition one; what is more is not.
-        forget_after_ms: How long a partition has to stand still that the source lists no more, as
-            nothing of it is kept, before the link forgets it.
-        traced: Whether it looks for sampled records.
-        codec: By what batches are compressed that are not yet.
-    """
-
-    survey_interval_ms: int = 5_000
-    repair_after_ms: int | None = 10_000
-    bytes_per_s: int | None = None
-    records_per_s: int | None = None
-    skips: Callable[[str], bool] = no_topic
-    passes: Mapping[Partition, Hole] = field(default_factory=dict)
-    forget_after_ms: int = 600_000
-    traced: bool = False
-    codec: Codec = Codec.NONE
 
 
 class LinkMachine:
@@ -184,6 +148,8 @@ class LinkMachine:
         """Partitions that the target has without what the source kept no more."""
         self._empty: frozenset[Partition] = frozenset()
         """Partitions of which the target keeps nothing any more."""
+        self._kept: frozenset[Partition] = frozenset()
+        """Partitions that it keeps something of, or may, though its store that spoke has none."""
         self._begins: Mapping[Partition, int] = {}
         """Where logs begin by the word of all stores of the source, where that is above 0."""
         self._sent: dict[Partition, int] = {}
@@ -347,7 +313,7 @@ class LinkMachine:
             self._wanted = False
             self._ask_due_ms = now_ms + ASK_AGAIN_MS
         self._survey_due_ms = now_ms + self._settings.survey_interval_ms
-        self._empty = heads.empty
+        self._empty, self._kept = heads.empty, heads.kept
         self._begins = heads.begins if heads.certain else {}
         effects = self._stop_and_resume(heads, now_ms)
         effects += self._stop_refused(now_ms)
@@ -454,7 +420,8 @@ class LinkMachine:
         by_hand = known or partition in self._passing
         unsure = not by_hand and self._begins.get(partition, 0) <= lost.start
         skips = by_hand or self._settings.skips(partition.topic)
-        holds = bool(self._comparison.end(partition)) and partition not in self._empty
+        listed = bool(self._comparison.end(partition)) and partition not in self._empty
+        holds = listed or partition in self._kept
         if unsure or (holds and not skips):
             stop = self.stops.overtaken(partition, lost.start, lost.end, unsure=unsure)
             return Side.TARGET, Stopped(partition, stop)

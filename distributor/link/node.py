@@ -41,10 +41,11 @@ from distributor.link.events import (
     overtaken_of,
 )
 from distributor.link.holdings import BothEnds
-from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.machine import LinkMachine
 from distributor.link.meter import LinkMeter
 from distributor.link.progress import LinkProgress
 from distributor.link.pull_order import patient
+from distributor.link.settings import LinkSettings
 from distributor.link.tracing import HopTracer, tracer_of
 from topology.plan import plan
 

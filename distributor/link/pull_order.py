@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from distributor.link.machine import LinkSettings
+    from distributor.link.settings import LinkSettings
     from topology.plan import Link
 
 SURVEYS_PER_TURN = 2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dafka.testing.seeds import run_seeds
 from dafka.testing.world import Faults
-from distributor.link.machine import LinkSettings
+from distributor.link.settings import LinkSettings
 from distributor.link.target import TargetSettings
 from distributor.testing.checkers import settled
 from distributor.testing.links import SimSettings

@@ -22,7 +22,7 @@ from dafka.testing.history import History, Trimmed
 from dafka.testing.queries import SimQueryClient
 from dafka.testing.world import Faults, mute
 from distributor.control.hold_keeper import HoldKeeper
-from distributor.link.machine import LinkSettings
+from distributor.link.settings import LinkSettings
 from distributor.link.target import TargetSettings
 from distributor.testing.checkers import settled
 from distributor.testing.clusters import placed

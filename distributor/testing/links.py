@@ -25,8 +25,8 @@ from distributor.link.events import (
     Stopped,
 )
 from distributor.link.holdings import BothEnds
-from distributor.link.machine import LinkMachine, LinkSettings
 from distributor.link.node import LinkRole, carried_by, link_machine
+from distributor.link.settings import LinkSettings
 from distributor.link.target import Drained, Switch, TargetSettings
 from topology.model import ClusterName
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dafka.testing.world import World
     from dafka.transport.keys import Credentials
     from distributor.link.events import Stop, StopReason
+    from distributor.link.machine import LinkMachine
     from distributor.link.target import TargetEffect, TargetEvent
     from distributor.testing.clusters import SimCluster
     from topology.plan import Link, Plan

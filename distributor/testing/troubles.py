@@ -15,7 +15,7 @@ from dafka.storage.retention import Retention
 from dafka.testing.checker import condensed
 from dafka.testing.timing import dropped_young
 from distributor.link.events import StopReason
-from distributor.link.machine import LinkSettings
+from distributor.link.settings import LinkSettings
 from distributor.testing.checkers import contents
 from distributor.testing.links import SimSettings
 

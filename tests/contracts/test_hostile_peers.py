@@ -53,7 +53,8 @@ from dafka.wire.beacon import NodeBeacon, TowerBeacon
 from dafka.wire.fields import SEQUENCE_MAX
 from dafka.wire.messages import MessageId
 from distributor.link.events import AskHeads, HeadsRead, HeadsUnread, Side
-from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.machine import LinkMachine
+from distributor.link.settings import LinkSettings
 from tests.support.peers import OURS, Peers, arrived
 
 SEEDS = range(3)

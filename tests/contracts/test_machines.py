@@ -31,7 +31,8 @@ from distributor.control.messages import CreateInstance
 from distributor.control.replica import ReplicaMachine
 from distributor.control.waits import WaitMachine, WaitSettings
 from distributor.link.events import Side
-from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.machine import LinkMachine
+from distributor.link.settings import LinkSettings
 from distributor.link.target import TargetMachine, TargetSettings
 
 ROOT = Path(__file__).parents[2]

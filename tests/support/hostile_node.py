@@ -16,7 +16,8 @@ from dafka.records.batch import BatchBuilder, enclosed
 from dafka.transport import sockets
 from dafka.wire import messages, rfc46
 from distributor.link.events import HeadsRead, Side
-from distributor.link.machine import LinkMachine, LinkSettings
+from distributor.link.machine import LinkMachine
+from distributor.link.settings import LinkSettings
 
 BODY_FROM = 41
 """Where in a content the part begins that the batch's checksum covers."""

@@ -18,7 +18,8 @@ from distributor.link.events import (
     HeadsRead,
     Side,
 )
-from distributor.link.machine import LinkMachine, LinkSettings, no_topic
+from distributor.link.machine import LinkMachine
+from distributor.link.settings import LinkSettings, no_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -74,6 +74,14 @@ def test_a_hole_that_a_silent_store_may_fill_is_waited_for():
     assert stops.take(replace(heads, certain=True), 0) == ([], [Q]), "to be found out anew"
 
 
+def test_a_hole_stands_while_another_store_of_the_target_may_keep_what_lies_before():
+    stops = Stops()
+    stops.overtaken(P, 5, 10, unsure=False)
+    heads = HeadsRead({}, {P: 30}, begins={P: 10}, kept=frozenset({P}))
+    assert stops.take(heads, 0) == ([], [])
+    assert stops.take(replace(heads, kept=frozenset()), 0) == ([], [P])
+
+
 def test_a_hole_in_another_history_is_another_history():
     stops = Stops()
     stops.overtaken(P, 5, 10, unsure=False)
@@ -116,7 +124,9 @@ def log_start(sequence: int) -> Received:
     )
 
 
-def overtaken(target: int, **settings) -> tuple[Bench, list]:
+def overtaken(
+    target: int, kept: frozenset[Partition] = frozenset(), **settings
+) -> tuple[Bench, list]:
     """A link whose source keeps ten and more only, while the target has up to `target`."""
     held = {} if target < 0 else {FLIGHTS: target}
     bench = Bench(**settings).placed(held)
@@ -126,7 +136,8 @@ def overtaken(target: int, **settings) -> tuple[Bench, list]:
         bench.now_ms += 1_000
         effects = bench.source(Woke(), log_start(10))
         if of(AskHeads, effects):
-            effects += bench.target(HeadsRead(held, {FLIGHTS: 21}, begins={FLIGHTS: 10}))
+            facts = {"begins": {FLIGHTS: 10}, "kept": kept}
+            effects += bench.target(HeadsRead(held, {FLIGHTS: 21}, **facts))
         if of(Stopped, effects) or of(Lost, effects):
             return bench, effects
     raise AssertionError("nothing is said")
@@ -172,6 +183,15 @@ def test_an_empty_target_begins_where_the_source_does():
     answer, shown, _ = of(Publish, bench.target(fetched(0)))
     assert (type(answer.message), answer.message.sequence) == (messages.LogStart, 10)
     assert shown.message.sequence == 10, "which shows that it is so"
+
+
+def test_a_target_of_which_only_one_store_is_empty_does_not_begin_there():
+    bench, effects = overtaken(target=-1, kept=frozenset({FLIGHTS}))
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.OVERTAKEN, 0, 10))]
+    assert not of(Lost, effects)
+    assert not published(bench.source(live(batch(10))))
+    effects = surveyed(bench, 21, 4, begins={FLIGHTS: 10})
+    assert not of(Resumed, effects), "the store with what lies before speaks"
 
 
 def test_by_hand_it_goes_on_behind_the_hole_and_the_target_hears_where():

@@ -388,6 +388,40 @@ def test_what_another_store_of_the_target_keeps_is_not_empty_behind_a_hole(monke
     assert link.survey().empty == {A}
 
 
+def test_what_another_store_of_the_target_keeps_or_may_is_said_where_this_one_never_had_it(
+    monkeypatch,
+):
+    """The first store has a new disk."""
+    source = Showing(batch(A, 0, 5), batch(A, 5, 2), batch(B, 0, 1))
+    source.log.append([], trims={A: 5})
+    second = Showing(batch(A, 0, 3))
+    stores = {"source": source, "target-1": Showing(), "target-2": second}
+    link = both_ends(monkeypatch, stores)
+    heads = link.survey()
+    assert (heads.target, heads.empty, heads.kept) == ({}, frozenset(), {A})
+    stores["target-2"] = Silent()
+    assert link.survey().kept == {A}
+    stores["target-2"] = second
+    second.log.append([], trims={A: 3})
+    assert link.survey().kept == frozenset()
+
+
+def test_where_the_source_begins_by_the_word_of_all_is_where_the_target_is_asked(monkeypatch):
+    """The store of the source that speaks has not the partition of which another one lost some."""
+    first = Showing(batch(B, 0, 1), batch(B, 1, 1))
+    second = Showing(batch(A, 0, 5), batch(A, 5, 2))
+    first.log.append([], trims={B: 1})
+    second.log.append([], trims={A: 5})
+    stores = {
+        "source-1": first,
+        "source-2": second,
+        "target-1": Showing(),
+        "target-2": Showing(batch(A, 0, 3)),
+    }
+    heads = both_ends(monkeypatch, stores).survey()
+    assert (heads.begins, heads.kept) == ({A: 5, B: 1}, {A})
+
+
 class Differing(Showing):
     """A store that has other records than all others."""
 

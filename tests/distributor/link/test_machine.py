@@ -26,7 +26,8 @@ from distributor.link.events import (
     Side,
     Skipped,
 )
-from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkSettings, LinkState
+from distributor.link.machine import ASK_AGAIN_MS, LINK_STATES, LinkState
+from distributor.link.settings import LinkSettings
 from tests.support.lifecycles import assert_follows
 from tests.support.link_bench import (
     ORIGIN,

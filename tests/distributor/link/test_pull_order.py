@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from distributor.link.machine import LinkSettings
 from distributor.link.pull_order import patient, turn
+from distributor.link.settings import LinkSettings
 from topology.plan import plan
 from topology.testing import topology_of, tree_of
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dafka.testing.world import Faults
-from distributor.link.machine import LinkSettings
+from distributor.link.settings import LinkSettings
 from distributor.link.target import TargetMachine, TargetSettings
 from distributor.testing import breaking
 from distributor.testing.breaking import KINDS, run
