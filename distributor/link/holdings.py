@@ -304,7 +304,7 @@ class BothEnds:
             ours = ours | _ended(source) if source.name(found) else None
         hidden = False
         begins = {} if ours is None else dict(source.said.begins)
-        certain = True
+        certain = ours is not None
         if overtaken := _overtaken(begins, theirs):
             # What this store lacks, and the target, another one may have.
             by_all = source.begins()

@@ -8,6 +8,7 @@ from dafka.model import Batch, Partition, PartitionShare
 from dafka.query import cluster_client
 from dafka.query.messages import DigestResponse
 from dafka.storage.log import ChangeOrder
+from distributor.link.events import Stops
 from distributor.link.holdings import BothEnds, Holdings, StoreView
 from tests.support.listed_store import ListedStore
 from topology.model import ClusterSpec, StoreSpec
@@ -420,6 +421,18 @@ def test_where_the_source_begins_by_the_word_of_all_is_where_the_target_is_asked
     }
     heads = both_ends(monkeypatch, stores).survey()
     assert (heads.begins, heads.kept) == ({A: 5, B: 1}, {A})
+
+
+def test_a_source_that_is_silent_keeps_a_hole_waiting(monkeypatch):
+    stores = {"source": Showing(batch(A, 0, 3)), "target": Showing(batch(A, 0, 3))}
+    link = both_ends(monkeypatch, stores)
+    assert link.survey().certain
+    stores["source"] = Silent()
+    silent = link.survey()
+    assert not silent.certain
+    stops = Stops()
+    stops.overtaken(A, 3, 5, unsure=True)
+    assert stops.take(silent, 0) == ([], [])
 
 
 class Differing(Showing):
