@@ -92,13 +92,23 @@ class Stops:
     def __contains__(self, partition: Partition) -> bool:
         return partition in self.by_partition
 
+    def differs(self, partition: Partition) -> bool:
+        """Whether it stands still as both ends hold other records."""
+        stop = self.by_partition.get(partition)
+        return stop is not None and stop.reason is StopReason.DIVERGED
+
     def counts(self) -> Mapping[StopReason, int]:
         """How many there are, by reason."""
         reasons = [stop.reason for stop in self.by_partition.values()]
         return {reason: reasons.count(reason) for reason in StopReason}
 
     def overtaken(self, partition: Partition, first: int, end: int, *, unsure: bool) -> Stop:
-        """The source keeps a partition only from `end` on, and the target has it up to `first`."""
+        """The source keeps a partition only from `end` on, and the target has it up to `first`.
+
+        What stands still already is missing from there on.
+        """
+        known = self.by_partition.get(partition)
+        first = first if known is None else min(first, known.first)
         stop = Stop(StopReason.OVERTAKEN, first, end, unsure=unsure)
         self.by_partition[partition] = stop
         return stop
@@ -126,8 +136,7 @@ class Stops:
         """Take in what a survey has found; returns the partitions that stop and that go on."""
         begun: list[Partition] = []
         for partition, first in heads.diverged.items():
-            known = self.by_partition.get(partition)
-            if known is None or known.reason is not StopReason.DIVERGED:
+            if not self.differs(partition):
                 self.by_partition[partition] = Stop(StopReason.DIVERGED, first, first + 1)
                 begun.append(partition)
         ended = [

@@ -406,15 +406,17 @@ class LinkMachine:
         stopped = Stopped(partition, self.stops.by_partition[partition])
         return [*effects, (Side.TARGET, stopped)]
 
-    def _lost(self, lost: Lost) -> SidedEffect:
+    def _lost(self, lost: Lost) -> list[SidedEffect]:
         """No store of the source that was asked has the next records any more.
 
         One that is down may have them, so all have to have said so lately. A target that keeps
         nothing begins where the source's log does. To one that keeps something another link may
         still bring what is missing, so it stops, unless it shall go on; what is under way still
-        gets there.
+        gets there. Of another history nothing is due, and what is missing is found out again.
         """
         partition = lost.partition
+        if self.stops.differs(partition):
+            return []
         hole = self._settings.passes.get(partition)
         known = hole is not None and hole.has(lost.start, lost.end)
         by_hand = known or partition in self._passing
@@ -424,10 +426,10 @@ class LinkMachine:
         holds = listed or partition in self._kept
         if unsure or (holds and not skips):
             stop = self.stops.overtaken(partition, lost.start, lost.end, unsure=unsure)
-            return Side.TARGET, Stopped(partition, stop)
+            return [(Side.TARGET, Stopped(partition, stop))]
         self.shortened.add(partition)
         self._mirror.begins(partition, lost.end)
-        return Side.SOURCE, lost
+        return [(Side.SOURCE, lost)]
 
     def _pass_over(self, topic: str, now_ms: int) -> list[SidedEffect]:
         effects: list[SidedEffect] = []
@@ -470,7 +472,7 @@ class LinkMachine:
                 case PartitionFound():
                     self._unplaced[effect.partition] = None
                 case Lost():
-                    sided.append(self._lost(effect))
+                    sided += self._lost(effect)
                 case _:
                     sided.append((Side.SOURCE, effect))
         return sided

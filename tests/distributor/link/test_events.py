@@ -62,6 +62,14 @@ def test_a_hole_stops_until_it_is_filled():
     assert stops.take(HeadsRead({P: 9}, {P: 30}, begins={P: 12}), 0) == ([], [P])
 
 
+def test_a_hole_that_grows_begins_where_it_did():
+    stops = Stops()
+    stops.overtaken(P, 5, 10, unsure=False)
+    assert stops.overtaken(P, 50, 100, unsure=False) == Stop(StopReason.OVERTAKEN, 5, 100)
+    stops.refused(Q, 0, 6, 0)
+    assert stops.overtaken(Q, 50, 100, unsure=False) == Stop(StopReason.OVERTAKEN, 0, 100)
+
+
 def test_a_hole_that_a_silent_store_may_fill_is_waited_for():
     stops = Stops()
     stops.overtaken(P, 5, 10, unsure=True)
@@ -155,6 +163,44 @@ def test_a_hole_stops_the_partition_and_the_target_keeps_what_it_has():
         assert not of(Publish, effects)
         assert not of(Resumed, effects)
     assert bench.link.lag(bench.now_ms)[0] > 5, "it is not forgotten that something is missing"
+
+
+def until_lost_or_stopped(bench, log_begins, target):
+    """Its source keeps nothing below a place any more; returns what comes of it."""
+    for _ in range(10):
+        bench.now_ms += 1_000
+        effects = bench.source(Woke(), log_start(log_begins))
+        if of(AskHeads, effects):
+            facts = {"begins": {FLIGHTS: log_begins}}
+            effects += bench.target(
+                HeadsRead({FLIGHTS: target}, {FLIGHTS: log_begins + 20}, **facts)
+            )
+        if of(Lost, effects) or of(Stopped, effects):
+            return effects
+    return []
+
+
+def test_what_is_overtaken_twice_is_told_from_where_the_target_is():
+    bench, _ = overtaken(target=4)
+    bench.source(*(live(batch(sequence)) for sequence in range(10, 30, 2)), durable(30))
+    bench.source(live(batch(110)), durable(112))
+    effects = until_lost_or_stopped(bench, 100, 4)
+    assert of(Stopped, effects) == [Stopped(FLIGHTS, Stop(StopReason.OVERTAKEN, 5, 100))]
+
+
+def test_another_history_is_not_told_as_a_hole():
+    bench = Bench().placed({FLIGHTS: 4})
+    bench.source(live(batch(20)), durable(20))
+    differs = {"diverged": {FLIGHTS: 1}, "begins": {FLIGHTS: 10}}
+    surveyed(bench, 21, 4, **differs)
+    diverged = dict(bench.link.stops.by_partition)
+    for _ in range(10):
+        bench.now_ms += 1_000
+        effects = bench.source(Woke(), log_start(10))
+        if of(AskHeads, effects):
+            effects += bench.target(HeadsRead({FLIGHTS: 4}, {FLIGHTS: 21}, **differs))
+        assert not of(Stopped, effects)
+    assert bench.link.stops.by_partition == diverged
 
 
 @pytest.mark.parametrize(
