@@ -142,8 +142,9 @@ class LinkMachine:
         """Sequence below which a partition is copied whatever its flags say."""
         self.stops = Stops()
         """Partitions that are not copied at present."""
-        self._passing: set[Partition] = set()
-        """Partitions that go on behind a hole by hand, until something of them is stored."""
+        self._passing: dict[Partition, int] = {}
+        """Partitions that go on behind a hole by hand, with its end: until something of them is
+        stored or skipped, or the target is there by another way."""
         self.shortened: set[Partition] = set()
         """Partitions that the target has without what the source kept no more."""
         self._empty: frozenset[Partition] = frozenset()
@@ -354,7 +355,7 @@ class LinkMachine:
                 del self._moved_ms[partition]
                 self._sent.pop(partition, None)
                 self._pulling.pop(partition, None)
-                self._passing.discard(partition)
+                self._passing.pop(partition, None)
                 self.shortened.discard(partition)
 
     def _confirm(self, heads: Mapping[Partition, int], now_ms: int) -> list[SidedEffect]:
@@ -374,6 +375,9 @@ class LinkMachine:
         What comes of a stopped partition is left out.
         """
         effects: list[SidedEffect] = []
+        for partition, end in [*self._passing.items()]:
+            if heads.target.get(partition, -1) + 1 >= end:
+                del self._passing[partition]  # the word was for that hole
         begun, ended = self.stops.take(heads, now_ms)
         for partition in begun:
             effects += self._stop(partition, now_ms)
@@ -427,6 +431,8 @@ class LinkMachine:
         if unsure or (holds and not skips):
             stop = self.stops.overtaken(partition, lost.start, lost.end, unsure=unsure)
             return [(Side.TARGET, Stopped(partition, stop))]
+        if partition in self._passing:
+            self._passing[partition] = lost.end
         self.shortened.add(partition)
         self._mirror.begins(partition, lost.end)
         return [(Side.SOURCE, lost)]
@@ -434,7 +440,7 @@ class LinkMachine:
     def _pass_over(self, topic: str, now_ms: int) -> list[SidedEffect]:
         effects: list[SidedEffect] = []
         for partition, stop in self.stops.pass_over(topic).items():
-            self._passing.add(partition)
+            self._passing[partition] = stop.end
             effects.append((Side.TARGET, Resumed(partition)))
             self._moved_ms[partition] = now_ms
             # The source says once more where its log begins: retention goes on meanwhile.
@@ -510,6 +516,7 @@ class LinkMachine:
         elif pulled:
             flags = EVERY_FLAG
         else:
+            self._passing.pop(partition, None)
             return [(Side.SOURCE, Skipped(batch.count)), *self._drain(size, now_ms)]
         effects: list[SidedEffect] = []
         if batch.sequence < delivered.start:
@@ -547,7 +554,7 @@ class LinkMachine:
     def _stored(self, stored: Stored, now_ms: int) -> list[SidedEffect]:
         sided: list[SidedEffect] = []
         self._comparison.stored(stored.partition, stored.end)
-        self._passing.discard(stored.partition)
+        self._passing.pop(stored.partition, None)
         self.stops.stored(stored.partition)
         for hop in self._hops.stored(stored.partition, stored.end):
             self._moved_ms[stored.partition] = self._taken_ms = now_ms

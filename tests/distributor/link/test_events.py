@@ -5,6 +5,7 @@ import pytest
 from dafka.model import Partition, replace
 from dafka.protocol.effects import Dropped, Lost, Publish
 from dafka.protocol.events import Received, Woke
+from dafka.records.envelope import Envelope
 from dafka.wire import messages
 from distributor.link.events import (
     REFUSED_REST_MS_MAX,
@@ -268,6 +269,23 @@ def test_what_was_passed_over_by_hand_once_stops_when_it_is_overtaken_again():
     assert stops.counts()[StopReason.OVERTAKEN] == 0
     assert stops.take(HeadsRead({Q: 4}, diverged={Q: 3}), 0) == ([Q], [])
     assert stops.pass_over(Q.topic) == {}, "another history is nobody's to pass over"
+
+
+@pytest.mark.parametrize("skipped", [True, False])
+def test_a_word_to_pass_over_ends_with_its_hole(skipped):
+    bench, _ = overtaken(target=4)
+    bench.target(PassOver(FLIGHTS.topic))
+    assert of(Lost, until_lost_or_stopped(bench, 10, 4)) == [Lost(FLIGHTS, 5, 10)]
+    # Another link brings what is behind it.
+    if skipped:
+        done = Envelope(3, 0b1)
+        bench.source(*(live(batch(n, envelope=done)) for n in range(10, 60, 2)), durable(60))
+    else:
+        surveyed(bench, 59, 59, begins={FLIGHTS: 10})
+    bench.source(live(batch(120)), durable(122))
+    effects = until_lost_or_stopped(bench, 100, 59)
+    assert of(Stopped, effects)
+    assert not of(Lost, effects), "that is another one"
 
 
 @pytest.mark.parametrize("hole", [(5, 10), (3, 11)], ids=["it", "a larger one"])
