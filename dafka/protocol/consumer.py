@@ -232,6 +232,10 @@ class ConsumerMachine:
         """Highest sequence heard of, of every partition being received."""
         return {partition: self._inflow.head(partition) for partition in self._next}
 
+    def receives(self, partition: Partition) -> bool:
+        """Whether it has a position: where there is no room it gets none."""
+        return partition in self._next
+
     def next(self, partition: Partition) -> int:
         """Next sequence to deliver."""
         return self._next[partition]

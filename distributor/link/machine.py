@@ -461,6 +461,10 @@ class LinkMachine:
             self._moved_ms[partition] = now_ms
             position = Seek(partition, heads.target.get(partition, -1) + 1)
             effects += self._from_source(self._source.handle(position, now_ms), now_ms)
+            if not self._source.receives(partition):
+                # There is no room. It is tried again, when there may be some.
+                self._unplaced[partition] = None
+                self._ask_due_ms = now_ms + self._settings.survey_interval_ms
         return effects
 
     def _rewind(self, partition: Partition, sequence: int, now_ms: int) -> list[SidedEffect]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from dafka.limits import PEER_BOUNDS, PeerBounds
 from dafka.model import Batch, Partition
 from dafka.protocol.consumer import ConsumerMachine, ConsumerSettings, Start
 from dafka.protocol.effects import Publish
@@ -68,9 +69,10 @@ class Bench:
         permitted: bool = True,
         passes: Mapping[Partition, Hole] | None = None,
         codec: Codec = Codec.NONE,
+        bounds: PeerBounds = PEER_BOUNDS,
     ) -> None:
         settings = ConsumerSettings(
-            start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max
+            start=Start.ASSIGNED, committed=True, buffer_bytes_max=buffer_bytes_max, bounds=bounds
         )
         self.now_ms = 0
         self.consumer = ConsumerMachine("LINK", settings)

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 
+from dafka.limits import PeerBounds
 from dafka.model import Batch, Partition
 from dafka.protocol.effects import Publish
 from dafka.protocol.events import Received, Woke
 from dafka.rate import BURST_MS
-from dafka.records.batch import compressed_content, is_compressed, records_of
-from dafka.records.compression import Codec
-from dafka.records.envelope import ENVELOPE_BYTES, Envelope, unpack
+from dafka.records.batch import records_of
+from dafka.records.envelope import Envelope
 from dafka.wire import messages
 from dafka.wire.fields import SEQUENCE_MAX
 from distributor.link.events import (
@@ -150,6 +150,30 @@ def test_what_the_source_lists_no_more_is_forgotten_after_a_while_and_found_anew
     assert of(AskHeads, bench.source(durable(4))) == [AskHeads(frozenset({P}))]
     bench.target(HeadsRead({P: 1}, {P: 3}))
     assert sequences(bench.source(live(batch(2)))) == [2, 3]
+
+
+def test_what_there_was_no_room_for_is_placed_when_there_is():
+    third = Partition("flights", "third")
+    bench = Bench(bounds=PeerBounds(partitions=2))
+    for partition in (P, OTHER):
+        bench.source(Received(messages.Ack(*partition, "SOURCE-STORE", 1)))
+    effects = bench.target(HeadsRead({}))
+    while of(AskHeads, effects):
+        effects = bench.target(HeadsRead({P: 1, OTHER: 1}, {P: 1, OTHER: 1}))
+    assert bench.consumer.heads.keys() == {P, OTHER}
+    shown = messages.DirectHead("LINK", *third, 1, "SOURCE-STORE")
+    assert of(AskHeads, bench.source(Received(shown))) == [AskHeads(frozenset({third}))]
+    assert of(AskHeads, bench.target(HeadsRead({P: 1, OTHER: 1}, {third: 1}))) == []
+    assert third not in bench.consumer.heads
+    asked = 0
+    for _ in range(3 * FORGET_MS // 1_000):
+        bench.now_ms += 1_000
+        effects = bench.source(Woke())
+        if of(AskHeads, effects):
+            asked += 1
+            assert not of(AskHeads, bench.target(HeadsRead({P: 1, OTHER: 1}, {third: 1})))
+    assert third in bench.consumer.heads
+    assert asked <= 3 * FORGET_MS // SURVEY_MS, "no more often than both ends are asked anyway"
 
 
 def test_what_both_ends_have_forgotten_is_not_copied_again():
@@ -556,39 +580,3 @@ def test_of_what_stands_still_a_link_has_taken_what_is_before():
     surveyed(bench, 3, -1, diverged={P: 0})
     bench.source(live(batch(2)))
     assert bench.link.progress() == ({P: 0}, {P: 0}, {P: 0})
-
-
-def test_it_compresses_what_is_not():
-    bench = Bench(codec=Codec.ZSTD).placed()
-    large = batch(0, size=5_000)
-    (sent,) = published(bench.source(live(large), durable(2)))
-    assert len(sent.content) < len(large.content) // 10
-    assert is_compressed(sent.content)
-    assert unpack(sent.content) == Envelope(ORIGIN, 0b1)
-    copied = Batch(P, sent.sequence, sent.count, sent.content)
-    assert list(records_of(copied)) == [
-        one._replace(copy_flags=0b1, origin=ORIGIN) for one in records_of(large)
-    ]
-    assert of(Hopped, bench.target(stored(2)))[0].size == len(sent.content)
-    # What a producer has compressed goes on as it came.
-    smaller = compressed_content(batch(2, size=5_000).content, Codec.LZ4)
-    (sent,) = published(bench.source(live(Batch(P, 2, 2, smaller)), durable(4)))
-    assert sent.content[ENVELOPE_BYTES:] == smaller[ENVELOPE_BYTES:]
-
-
-def test_what_is_compressed_takes_no_more_room_than_it_has():
-    bench = Bench(codec=Codec.ZSTD, buffer_bytes_max=12_000).placed()
-    for sequence in range(0, 40, 2):
-        assert published(bench.source(live(batch(sequence, size=5_000)), durable(sequence + 2)))
-        bench.target(stored(sequence + 2))
-
-
-@pytest.mark.parametrize(("codec", "sent"), [(Codec.NONE, [0]), (Codec.ZSTD, [0, 2, 4, 6])])
-def test_a_bounded_rate_is_of_what_is_sent(codec, sent):
-    bench = Bench(codec=codec, bytes_per_s=65_536, buffer_bytes_max=50_000).placed()
-    found = []
-    for sequence in range(0, 8, 2):
-        effects = bench.source(live(batch(sequence, size=40_000)), durable(sequence + 2))
-        found += [message.sequence for message in published(effects)]
-        bench.target(stored(sequence + 2))
-    assert found == sent
