@@ -178,7 +178,7 @@ def resume(
 
     What the source keeps no more is passed over, for good: no other link brings it to the target
     afterwards. Targets behind this one have the hole, too: give the command for each link that
-    stops. Exit code 1 if nothing of the topic is overtaken there.
+    stops. Exit code 1 if nothing of the topic is overtaken there, or a link there is on hold.
 
     Of a cluster with controllers the one in charge is told, on `listen` of the file, and keeps it:
     the same as `distributor controller resume`. Exit code 2 if nothing is overtaken there.

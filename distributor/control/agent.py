@@ -166,6 +166,11 @@ class SteeredLink:
             found = self._node.remembered(cluster)
         return None if found is None else (now_ms() - found[0], found[1])
 
+    @property
+    def holding(self) -> bool:
+        """Whether it copies nothing, as it is paused or changes its target."""
+        return self._thread.steering.aim.holding
+
     def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
         """Go on with a topic behind what the source keeps no more; returns what stands still."""
         with self._lock:
@@ -303,6 +308,10 @@ class Steered(Protocol):
     def remembered(self, cluster: str) -> tuple[int, Mapping[Partition, int]] | None:
         """What a cluster was last known to hold, and how many milliseconds ago."""
 
+    @property
+    def holding(self) -> bool:
+        """Whether it copies nothing, as it is paused or changes its target."""
+
     def pass_over(self, topic: str) -> Mapping[Partition, Stop]:
         """Go on with a topic behind what the source keeps no more; returns what stands still."""
 
@@ -402,6 +411,11 @@ def _retarget(target: str, links: Sequence[Steered]) -> protocol.Answer:
 
 
 def _pass_over(topic: str, links: Sequence[Steered]) -> protocol.Answer:
+    if held := [link.row().target for link in links if link.holding]:
+        return protocol.CommandRefused(
+            f"nothing goes on, as a link is on hold towards {', '.join(held)}: "
+            "wait until it copies, or retarget it if it is paused, and resume again"
+        )
     passed = [stop for link in links for stop in link.pass_over(topic).values()]
     if not passed:
         return protocol.CommandRefused(f"no partition of topic {topic!r} is overtaken here")

@@ -179,6 +179,8 @@ class OvertakenLink(FakeLink):
         super().__init__("c1", "c2")
         self._stops = stops
 
+    holding = False
+
     def pass_over(self, topic):
         stops = [Stop(StopReason.OVERTAKEN, first, end) for first, end in self._stops]
         return {Partition(topic, f"{stop.first}"): stop for stop in stops}

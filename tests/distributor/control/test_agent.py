@@ -248,6 +248,8 @@ class FakeLink:
         self.told = []
         self._remembered = remembered or {}
         self.stops = {}
+        self.holding = False
+        self.passed = []
 
     def tell(self, event):
         self.told.append(event)
@@ -259,6 +261,7 @@ class FakeLink:
         return self._remembered.get(cluster)
 
     def pass_over(self, topic):
+        self.passed.append(topic)
         return overtaken_of(topic, self.stops)
 
 
@@ -295,6 +298,15 @@ def test_what_is_overtaken_goes_on_by_topic_and_its_gaps_are_told(links):
     assert obeyed(protocol.ResumeCommand(b"orders"), links) == protocol.PassedOver(2, 8)
     refused = obeyed(protocol.ResumeCommand(b"nothing"), links)
     assert refused == protocol.CommandRefused("no partition of topic 'nothing' is overtaken here")
+
+
+def test_what_is_on_hold_cannot_go_on_behind_a_gap(links):
+    links[0].stops = {Partition("orders", "AA"): Stop(StopReason.OVERTAKEN, 5, 10)}
+    links[1].holding = True
+    refused = obeyed(protocol.ResumeCommand(b"orders"), links)
+    assert isinstance(refused, protocol.CommandRefused)
+    assert "on hold towards c5: wait" in refused.detail
+    assert links[0].passed == [], "all or none: the command is given again"
 
 
 def test_every_link_is_told_to_pause(links):
