@@ -56,11 +56,31 @@ class _Held(NamedTuple):
     def ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
         """What it has of those of these that it is relied on for, also of what it has forgotten."""
         relied_on = self.relied_on
-        wanted = [one for one in partitions if relied_on.has(slot_of(one.address))]
+        wanted = [one for one in partitions if relied_on.keeps(*one)]
         ranges = self.ranges()
         if unlisted := [one for one in wanted if one not in ranges]:
             ranges |= self.store.ranges_of(unlisted)
         return {one: ranges[one] for one in wanted if one in ranges}
+
+    def lacks(self, due: Iterable[Mapping[Partition, range]]) -> str:
+        """The first of what is due that it does not have up to its end.
+
+        What a cluster says of itself it may have forgotten, as retention strikes at different
+        moments.
+        """
+        ranges = self.ranges()  # after what is due was listed: what has come meanwhile came here
+        missing = {
+            one: span
+            for each in due
+            for one, span in each.items()
+            if ranges.get(one, range(0)).stop < span.stop
+        }
+        if own := _own(missing):
+            ranges |= self.store.ranges_of(own)
+        for one, span in missing.items():
+            if ranges.get(one, range(0)).stop < span.stop:
+                return f"{self.store.endpoint} to have {one} up to {span.stop}"
+        return ""
 
     def inventory(self, ranges: Mapping[Partition, range], slots: Slots) -> _Inventory:
         """The same with what it never had."""
@@ -97,8 +117,8 @@ class SlotMover:
     Args:
         stores: All of them, each by itself.
         copies: How many have to keep a slot that one gives up.
-        leaving: Stores that are about to end: who joins has to have what they have, and nobody
-            gives up what only they keep beside him.
+        leaving: Stores that are about to end: who joins has to have what they have, nobody gives
+            up what only they keep beside him, and all have to have what is kept by all.
     """
 
     def __init__(
@@ -109,9 +129,25 @@ class SlotMover:
     def look(self) -> str:
         """Take the steps that can be taken; return what is waited for, empty if all is done."""
         try:
-            return self._join() or self._give_up()
+            return self._join() or self._give_up() or self._owed()
         except QueryError as error:
             return str(error)
+
+    def owed(self) -> str:
+        """What keeps stores from ending: one that stays lacks what a cluster says of itself.
+
+        All stores keep that, so with the last that has it it would be gone.
+        """
+        try:
+            return self._owed()
+        except QueryError as error:
+            return str(error)
+
+    def _owed(self) -> str:
+        leaving = [_held(store, store.slots()) for store in self._leaving]
+        due = [_own(one.ranges()) for one in leaving]
+        stores = self._look_at_all() if any(due) else []
+        return next(filter(None, (one.lacks(due) for one in stores)), "")
 
     def _look_at_all(self) -> list[_Held]:
         return [_held(store, store.slots()) for store in self._stores]
@@ -221,18 +257,13 @@ def _held(store: StoreClient, said: SlotsResponse) -> _Held:
 
 
 def _lacks(one: _Held, others: Iterable[_Held]) -> str:
-    """What a store lacks of slots that it joins, and another has that keeps them."""
-    listed = [
-        _among(other.ranges(), shared)
-        for other in others
-        if (shared := one.joining.shared(other.kept))
-    ]
-    own = one.ranges()  # last: what has come meanwhile has come here as well
-    for ranges in listed:
-        for partition, span in ranges.items():
-            if own.get(partition, range(0)).stop < span.stop:
-                return f"{one.store.endpoint} to have {partition} up to {span.stop}"
-    return ""
+    """What a store lacks of slots that it joins, and of what all keep, and another has of them."""
+    listed: list[dict[Partition, range]] = []
+    for other in others:
+        if shared := one.joining.shared(other.kept):
+            ranges = other.ranges()
+            listed += [_among(ranges, shared), _own(ranges)]
+    return one.lacks(listed)
 
 
 def _others(giving: _Held, leaving: Slots, stores: Iterable[_Held]) -> list[_Held]:
@@ -319,3 +350,8 @@ def _among(ranges: Mapping[Partition, range], slots: Slots) -> dict[Partition, r
         if not one.topic.startswith(SYSTEM)
         and (slots == ALL_SLOTS or slots.has(slot_of(one.address)))
     }
+
+
+def _own(ranges: Mapping[Partition, range]) -> dict[Partition, range]:
+    """What a cluster says of itself, which is of no slot."""
+    return {one: span for one, span in ranges.items() if one.topic.startswith(SYSTEM)}

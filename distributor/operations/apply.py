@@ -358,8 +358,10 @@ class Applying:
         """Prepare a cluster for slots to move when the new file runs."""
         old, new = (self._plans[one].topology.cluster(step.cluster) for one in (False, True))
         # Of a change that was not brought to its end a store may keep more than its file says.
-        if beyond(old, new) and (waits_for := move_slots(old)):
-            return waits_for
+        if gone := beyond(old, new):
+            stays = tuple(store for store in old.stores if store not in gone)
+            if waits_for := move_slots(old) or move_slots(replace(old, stores=stays), gone):
+                return waits_for
         let_join(beyond(new, old), self._directory)
         return ""
 

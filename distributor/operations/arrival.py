@@ -5,10 +5,14 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from dafka.cluster import Cluster
 from dafka.errors import StorageError
 from dafka.plural import counted
+from dafka.query.client import LOOK_TIMEOUT_MS
+from dafka.query.cluster_client import ClusterClient
 from dafka.storage.lmdb_log import LmdbLog
-from distributor.survey import lacking, survey
+from distributor.survey import furthest, lacking, survey
+from topology.model import HEARTBEATS, INTERNAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from distributor.survey import Holding
-    from topology.model import Topology
+    from topology.model import ClusterSpec, Topology
 
 
 def lacks(topology: Topology, due: Mapping[Partition, int], holdings: Iterable[Holding]) -> str:
@@ -36,7 +40,7 @@ def lacks(topology: Topology, due: Mapping[Partition, int], holdings: Iterable[H
             if topology.wants(partition.topic, holding.cluster)
         ]
         if missing:
-            return f"{holding.cluster}, which lacks records of {counted(len(missing), 'partition')}"
+            return _lacking_of(holding.cluster, len(missing))
     return ""
 
 
@@ -49,10 +53,38 @@ def lacked(topology: Topology, due: Mapping[Partition, int], cluster: str = "") 
     Args:
         topology: Whose clusters.
         due: The last sequence of each partition.
-        cluster: The only one that is to have it; empty for all.
+        cluster: The only one that is to have it, also what it says of itself; empty for all.
     """
     holdings = survey(topology, due=due)
-    return lacks(topology, due, [one for one in holdings if cluster in ("", one.cluster)])
+    lacking_there = lacks(topology, due, [one for one in holdings if cluster in ("", one.cluster)])
+    return lacking_there or (_lacked_own(topology.cluster(cluster), due) if cluster else "")
+
+
+def _lacked_own(cluster: ClusterSpec, due: Mapping[Partition, int]) -> str:
+    """The same of what a cluster says of itself: one of its stores has it for all others.
+
+    Heartbeats nobody needs: who sent the last one may be gone, too.
+    """
+    own = {
+        one: head
+        for one, head in due.items()
+        if one.topic.startswith(INTERNAL) and one.topic != HEARTBEATS
+    }
+    if not own:
+        return ""
+    with ClusterClient(Cluster.declared(cluster), LOOK_TIMEOUT_MS) as stores:
+        answers = stores.all(lambda store: store.ranges_of(own))
+    heads = furthest(
+        {one: span.stop - 1 for one, span in ranges.items()} for ranges in answers.given.values()
+    )
+    missing = lacking(own, heads)
+    for endpoint, error in answers.failures.items() if missing else ():
+        return f"{endpoint} to answer: {error}"
+    return _lacking_of(cluster.name, len(missing)) if missing else ""
+
+
+def _lacking_of(cluster: str, partitions: int) -> str:
+    return f"{cluster}, which lacks records of {counted(partitions, 'partition')}"
 
 
 def left_on_disks(

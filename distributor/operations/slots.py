@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
@@ -19,7 +19,7 @@ from topology.slots import kept_too_seldom
 from topology.store_rules import disk_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from dafka.query.messages import HealthResponse
@@ -105,7 +105,7 @@ def said_of_slots(cluster: ClusterSpec, stores: Iterable[StoreSpec]) -> list[Slo
 
 
 def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse) -> str:
-    """What a store that is to end keeps, and too few of those that stay do; empty if nothing.
+    """What a store that is to end has, and too few of those that stay; empty if nothing.
 
     Args:
         cluster: As it is to be, without that store.
@@ -120,7 +120,8 @@ def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse) ->
     few = kept_too_seldom([one.ranges() for one in relied_on], cluster.copies)
     alone = Slots.of(missing for missing, _ in few).shared(slots_in(said.kept))
     if not alone:
-        return ""
+        with _mover(cluster, [store]) as mover:
+            return mover.owed()
     return f"{cluster.copies} others to keep slots {alone}, which {store.query} keeps"
 
 
@@ -155,6 +156,12 @@ def move_slots(cluster: ClusterSpec, leaving: Sequence[StoreSpec] = ()) -> str:
     alone = _kept_by_none(cluster, running) if ended else None
     if alone:
         return f"{ended[0].query} to answer: none that does keeps slots {alone}"
+    with _mover(cluster, running) as mover:
+        return mover.look()
+
+
+@contextmanager
+def _mover(cluster: ClusterSpec, leaving: Sequence[StoreSpec]) -> Iterator[SlotMover]:
     credentials = Cluster.declared(cluster).credentials
     with ExitStack() as opened:
         stores, others = (
@@ -162,9 +169,9 @@ def move_slots(cluster: ClusterSpec, leaving: Sequence[StoreSpec] = ()) -> str:
                 opened.enter_context(StoreClient(store.query, LOOK_TIMEOUT_MS, credentials))
                 for store in several
             ]
-            for several in (cluster.stores, running)
+            for several in (cluster.stores, leaving)
         )
-        return SlotMover(stores, cluster.copies, others).look()
+        yield SlotMover(stores, cluster.copies, others)
 
 
 def _kept_by_none(cluster: ClusterSpec, others: Sequence[StoreSpec]) -> Slots:

@@ -83,7 +83,7 @@ def cleared(store):
 @pytest.fixture
 def old():
     store = MovedStore("old", ALL_SLOTS)
-    for partition in (P_LOW, P_HIGH, OWN):
+    for partition in (P_LOW, P_HIGH):
         store.has(partition, 3)
     return store
 
@@ -95,12 +95,16 @@ def test_what_keeps_what_it_is_to_is_left_alone(old):
 
 def test_slots_go_to_a_new_store_when_it_has_them_and_then_from_the_old_one(old):
     old.start_with(LOW)
+    old.has(OWN, 3)
     new = MovedStore("new", HIGH, joins=True)
     mover = mover_of(old, new)
     new.has(P_HIGH, 2)
     assert mover.look() == f"new to have {P_HIGH} up to 3"
     assert (old.kept, new.kept) == (ALL_SLOTS, Slots(0))
     new.has(P_HIGH, 3)
+    assert mover.look() == f"new to have {OWN} up to 3", "commits are kept by all"
+    assert (old.kept, new.kept) == (ALL_SLOTS, Slots(0))
+    new.has(OWN, 3)
     assert mover.look() == "old to take off its disk what it gave up"
     assert (old.kept, new.kept) == (LOW, HIGH)
     cleared(old)
@@ -126,6 +130,31 @@ def test_nobody_gives_up_what_only_one_keeps_beside_him_that_is_about_to_end(old
     waits_for = "1 others to keep slots 2048-4095, which old is to give up"
     assert mover_of(old, leaving=[other]).look() == waits_for
     assert old.kept == ALL_SLOTS
+
+
+def test_a_store_does_not_end_before_all_others_have_what_the_cluster_says_of_itself(old):
+    old.has(OWN, 3)
+    stores = [MovedStore(name, ALL_SLOTS) for name in ("one", "other")]
+    mover = mover_of(*stores, leaving=[old])
+    for name, store in zip(("one", "other"), stores, strict=True):
+        assert mover.look() == mover.owed() == f"{name} to have {OWN} up to 3"
+        store.has(OWN, 3)
+    assert mover.look() == mover.owed() == ""
+    old.down = True
+    assert mover.owed() == "store at old does not answer"
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_of_what_the_cluster_says_of_itself_is_not_waited_for_what_is_forgotten(old, joins):
+    """Retention in bytes strikes at different moments: it would be waited for in vain."""
+    old.has(OWN, 3)
+    new = MovedStore("new", ALL_SLOTS, joins=joins)
+    for partition in (P_LOW, P_HIGH, OWN):
+        new.has(partition, 3)
+    new.log.append((), trims={OWN: 3})
+    new.log.append((), forgets=[OWN])
+    assert mover_of(new, leaving=[old]).look() == ""
+    assert new.kept == ALL_SLOTS
 
 
 def test_while_records_flow_all_that_was_acknowledged_is_elsewhere(old):

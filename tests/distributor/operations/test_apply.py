@@ -563,10 +563,13 @@ def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
     gone = replace(before.stores[0], data="gone")
     clusters = (replace(before, stores=(*before.stores, gone)), pair.topology.clusters[1])
     moving._plans[False] = plan(replace(pair.topology, clusters=clusters))
-    told = ["others to have it", ""]
-    monkeypatch.setattr(applies, "move_slots", lambda cluster: told.pop(0))
+    told = ["others to have it", "", "others to have commits", "", ""]
+    asked = []
+    monkeypatch.setattr(applies, "move_slots", lambda *stores: asked.append(stores) or told.pop(0))
     switch, text = moving.steps[0], pair.file.read_bytes()
     assert moving.look(switch) == "others to have it"
+    assert moving.look(switch) == "others to have commits"
+    assert asked[1:] == [(clusters[0],), (before, [gone])]
     assert pair.file.read_bytes() == text
     assert moving.look(switch) == "`distributor up` to read its file again"
 
