@@ -98,6 +98,11 @@ class SharingStore(StoreClient):
         told = super().ranges(topic)
         return {one: kept for one, kept in told.items() if keeper.keeps(one)}
 
+    def own_ranges_of(self, partitions: Iterable[Partition]) -> dict[Partition, range]:
+        """Return what `ranges_of` does, as far as this store keeps it."""
+        keeper = SlotKeeper(self.kept, self)
+        return super().ranges_of([one for one in partitions if keeper.keeps(one)])
+
     def topics(self) -> list[str]:
         """See `StoreClient`."""
         return sorted(

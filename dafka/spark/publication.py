@@ -168,7 +168,7 @@ class Publisher:
         return min(usual, blocking_of(max(1, fewest)))
 
     def _told(self, topic: str, sink: TopicSink, numbers: Iterable[int]) -> list[Ends]:
-        """Where stores say that partitions end.
+        """Where stores say that partitions end, each of its own.
 
         By name: what retention has emptied may be forgotten.
 
@@ -178,8 +178,7 @@ class Publisher:
         named = {self._partition(topic, sink, number): number for number in numbers}
 
         def ends(store: SharingStore) -> Ends:
-            own = [one for one in named if store.kept.keeps(*one)]
-            return {named[one]: kept.stop for one, kept in store.ranges_of(own).items()}
+            return {named[one]: kept.stop for one, kept in store.own_ranges_of(named).items()}
 
         answers = self._stores.all(ends)
         if answers.given:

@@ -240,3 +240,14 @@ def test_one_that_had_nothing_when_it_was_asked_is_asked_again():
     ports.kept |= {"a": LOW, "b": HIGH}
     given = [stores.all(lambda store: store.ranges()).given for _ in range(2)][1]
     assert given == {"a": EVERYTHING, "b": EVERYTHING}
+
+
+def test_what_a_store_is_asked_for_itself_no_other_answers(ports):
+    """Nor where it turns out that it has given up what it was known to keep."""
+    store = ports.client().store("a")
+    assert store.own_ranges_of(EVERYTHING) == {P_LOW: range(3), OWN: range(3)}
+    ports.kept |= {"a": HIGH, "c": LOW}
+    with pytest.raises(ShareError):
+        store.own_ranges_of(EVERYTHING)
+    assert store.own_ranges_of([P_LOW]) == {}
+    assert {name for name, _ in ports.asked} == {"a"}

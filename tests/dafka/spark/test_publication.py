@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dafka.cluster import Cluster
-from dafka.groups.runs import STAGED, Manifest, TopicSink
-from dafka.model import range_of, slot_of
+from dafka.groups.runs import STAGED, Manifest, StagedRows, TopicSink
+from dafka.model import ALL_SLOTS, Partition, Slots, range_of, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.spark.options import sink_options
@@ -16,7 +16,9 @@ from dafka.spark.publication import CommitPorts, LostRowsError, Publisher, addre
 from dafka.spark.staging import mirror_of
 from dafka.transport.access import Access, Rights, fingerprint
 from dafka.transport.keys import Credentials, new_keys
+from tests.dafka.query.test_sharing_store import DRAWN, SharingPorts
 from tests.dafka.spark.conftest import close_mirrors
+from tests.support.batches import make_batch
 from tests.support.sink_runs import staged
 
 
@@ -70,6 +72,39 @@ def sink(options):
     segments = staged(options, [(None, key, key) for key in KEYS])
     before = TopicSink(1, "5eed", (0, 0))
     return before.after("out", Manifest("query q", 0, True, tuple(segments)))
+
+
+class SendsError(Exception):
+    """What lacks is sent."""
+
+
+def sends(_options):
+    raise SendsError
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_a_store_that_gave_slots_up_does_not_count_for_another_that_keeps_them(moved):
+    """What stores keep is remembered; one that refuses has not what the others have."""
+    ports = SharingPorts(**dict.fromkeys("acb", ALL_SLOTS))
+    cluster = Cluster(stores=tuple("acb"))
+    address = address_for(cluster, "5eed", 0, 1)
+    half = Slots.of([range(slot_of(address), slot_of(address) + 1)])
+    rows = make_batch([b"1", b"2", b"3"], 0, Partition("out", address))
+    for name in "c" if moved else "ac":
+        ports.logs[name].append([rows])
+    segment = StagedRows("out", 0, DRAWN, 0, 1, 1, ((0, 3),), 0)
+    sink = TopicSink(1, "5eed", (0,)).after("out", Manifest("query q", 0, True, (segment,)))
+    given = {"towers": "tcp://127.0.0.1:1", "servers": "tcp://127.0.0.1:2", "topic": "out"}
+    options = replace(sink_options(given, stream=True), min_acks=2)
+    stores = ports.client()
+    publisher = Publisher(options, cluster, stores, CommitPorts(sends))
+    stores.all(lambda store: store.kept)
+    if not moved:
+        publisher.complete("out", sink, patient=False)
+        return
+    ports.kept["a"] = ALL_SLOTS.without(half)
+    with pytest.raises(SendsError):
+        publisher.complete("out", sink, patient=False)
 
 
 @pytest.mark.slow
