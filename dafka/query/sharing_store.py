@@ -194,6 +194,8 @@ class SharingStore(StoreClient):
     ) -> dict[Partition, T]:
         """Ask of each partition the first that keeps it and answers."""
         wanted = list(partitions)
+        if not wanted:
+            return {}
         if not self._shares:
             try:
                 return ask(self, wanted)

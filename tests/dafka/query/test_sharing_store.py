@@ -251,3 +251,12 @@ def test_what_a_store_is_asked_for_itself_no_other_answers(ports):
         store.own_ranges_of(EVERYTHING)
     assert store.own_ranges_of([P_LOW]) == {}
     assert {name for name, _ in ports.asked} == {"a"}
+
+
+def test_a_question_about_nothing_is_asked_of_nobody(ports):
+    store = ports.client().store("a")
+    assert store.ranges_of([P_HIGH]) == {P_HIGH: range(3)}
+    ports.asked.clear()
+    store.forget_kept()
+    assert store.ranges_of([]) == store.digests({}) == store.read_each({}, 1_000) == {}
+    assert ports.asked == []
