@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dafka.errors import MisuseError, QueryError, RefusedError
+from dafka.errors import MisuseError, QueryError
 from dafka.model import Slots
 from dafka.process.clock import CLOCK
 from dafka.query.client import ANSWER_TIMEOUT_MS
+from dafka.query.patience import Patience
 from dafka.query.sharing_store import Lists, SharingStore, SlotKeeper
 from dafka.transport.request import QueryClient
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Self
 
     from dafka.cluster import Cluster
@@ -22,12 +23,6 @@ if TYPE_CHECKING:
     from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
-
-IMPATIENT_MS = 500
-"""How long a store may take that has just not answered, where another one has."""
-
-SILENT_MS = 30_000
-"""For how long that holds; then it has its time again, as it may only be slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +75,20 @@ class ClusterClient:
         if not cluster.stores:
             raise MisuseError(f"at least one store of cluster {cluster.name!r} is needed")
         self._cluster = cluster
-        self._timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        timeout_ms = ANSWER_TIMEOUT_MS if timeout_ms is None else timeout_ms
+        connect_ms = timeout_ms
+        if connect_timeout is not None:
+            connect_ms = min(timeout_ms, int(connect_timeout * 1_000))
+        self._patience = Patience(timeout_ms, connect_ms, clock)
         self._connect = connect
         self._clients: dict[str, SharingStore] = {}
         self._lists: Lists | None = None
         self._order = cluster.stores
-        self._clock = clock
-        self._connect_ms = self._timeout_ms
-        if connect_timeout is not None:
-            self._connect_ms = min(self._timeout_ms, int(connect_timeout * 1_000))
-        self._answered: set[str] = set()
-        self._silent: dict[str, int] = {}
-        """Until when those are not waited for that have not answered where others have."""
 
     @property
     def silent(self) -> tuple[str, ...]:
         """The query ports of those that have not answered lately, though others have."""
-        now_ms = self._clock.now_ms()
-        return tuple(endpoint for endpoint, until_ms in self._silent.items() if now_ms < until_ms)
+        return self._patience.silent
 
     def store(self, endpoint: str = "") -> SharingStore:
         """Return one of the stores, by its query port; the cluster's first without it."""
@@ -106,7 +97,7 @@ class ClusterClient:
         if client is None:
             client = SharingStore(
                 endpoint,
-                self._timeout_ms,
+                self._patience,
                 self._cluster.credentials,
                 self._connect,
                 others=partial(self._others, endpoint),
@@ -116,23 +107,23 @@ class ClusterClient:
         return client
 
     def _others(self, endpoint: str) -> Iterator[SlotKeeper]:
-        """The stores behind one in the ring of all, who does not answer last."""
+        """The stores behind one in the ring of all; who was silent is the last of them."""
         place = self._cluster.stores.index(endpoint)
         others = self._cluster.stores[place + 1 :] + self._cluster.stores[:place]
-        silent = self.silent
-        for other in sorted(others, key=silent.__contains__):
+        for other in sorted(others, key=self._patience.is_last):
             store = self.store(other)
+            failure = None if self._lists is None else self._lists.failures.get(other)
             try:
-                kept = store.kept
+                kept = Slots(0) if failure else store.kept
             except QueryError as error:
-                # What it keeps others may keep as well; if not, that is said.
-                yield SlotKeeper(Slots(0), store, error)
-            else:
-                yield SlotKeeper(kept, store)
+                kept, failure = Slots(0), error
+            # What one keeps that does not answer others may keep as well; if not, that is said.
+            yield SlotKeeper(kept, store, failure)
 
-    def prefer(self, endpoint: str) -> None:
-        """Ask this one of the stores first."""
-        self._order = tuple(sorted(self._order, key=lambda one: one != endpoint))
+    def prefer(self, endpoint: str, silent: Collection[str] = ()) -> None:
+        """Ask this one of the stores first, and those last that did not answer somebody else."""
+        self._patience.note(silent)
+        self._order = tuple(sorted(self._order, key=lambda one: (one in silent, one != endpoint)))
 
     def all(self, ask: Callable[[SharingStore], T]) -> Answers[T]:
         """Ask every store; return what is answered, and why the rest is not."""
@@ -159,7 +150,7 @@ class ClusterClient:
         found: T | None = None
         for endpoint in self._order:
             try:
-                found = self._ask(endpoint, ask)
+                found = ask(self.store(endpoint))
             except QueryError as error:
                 failures[endpoint] = error
                 continue
@@ -204,7 +195,7 @@ class ClusterClient:
         return list(answers.given.values())
 
     def _answers(self, ask: Callable[[SharingStore], T], stores_max: int) -> Answers[T]:
-        self._lists = {} if stores_max > 1 else None
+        self._lists = Lists() if stores_max > 1 else None
         try:
             return self._asked(ask, stores_max)
         finally:
@@ -217,31 +208,18 @@ class ClusterClient:
             if len(given) == stores_max:
                 break
             try:
-                given[endpoint] = self._ask(endpoint, ask)
+                given[endpoint] = ask(self.store(endpoint))
             except QueryError as error:
                 failures[endpoint] = error
         self._put_last(failures, others_answer=bool(given))
         return Answers(given, failures)
 
-    def _ask(self, endpoint: str, ask: Callable[[SharingStore], T]) -> T:
-        store = self.store(endpoint)
-        silent = self._clock.now_ms() < self._silent.get(endpoint, 0)
-        timeout_ms = self._timeout_ms if endpoint in self._answered else self._connect_ms
-        store.timeout_ms = min(timeout_ms, IMPATIENT_MS) if silent else timeout_ms
-        answer = ask(store)
-        self._answered.add(endpoint)
-        self._silent.pop(endpoint, None)
-        return answer
-
     def _put_last(self, failures: Mapping[str, QueryError], *, others_answer: bool) -> None:
         self._order = tuple(sorted(self._order, key=failures.__contains__))
-        if not others_answer:
-            self._silent.clear()
-            return
-        now_ms = self._clock.now_ms()
-        for endpoint, failure in failures.items():
-            if now_ms >= self._silent.get(endpoint, 0) and not isinstance(failure, RefusedError):
-                self._silent[endpoint] = now_ms + SILENT_MS
+        if others_answer:
+            self._patience.passed_over(failures)
+        else:
+            self._patience.renew()
 
     def close(self) -> None:
         """Release the connections."""

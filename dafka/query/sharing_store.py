@@ -13,10 +13,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from dafka.errors import QueryError, ShareError
+from dafka.errors import QueryError, RefusedError, ShareError
 from dafka.limits import BATCH_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots
-from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
+from dafka.query.client import StoreClient
 from dafka.query.slot_steps import slots_of_part
 from dafka.transport.request import QueryClient
 
@@ -25,14 +25,26 @@ if TYPE_CHECKING:
 
     from dafka.model import Batch
     from dafka.query import messages
+    from dafka.query.patience import Patience
     from dafka.storage.log import Mark
     from dafka.transport.keys import Credentials
     from dafka.transport.request import ConnectClient
 
 T = TypeVar("T")
 
-Lists = dict[object, Any]
-"""What stores have listed of themselves: by their endpoints, what they keep, and the question."""
+
+class Lists:
+    """What stores have said to whoever asks all of them now, for each other's sake.
+
+    Attributes:
+        given: What they have listed of themselves: by their endpoints, what they keep, and the
+            question.
+        failures: Why those do not answer that do not, by their endpoints.
+    """
+
+    def __init__(self) -> None:
+        self.given: dict[object, Any] = {}
+        self.failures: dict[str, QueryError] = {}
 
 
 class SlotKeeper(NamedTuple):
@@ -53,8 +65,8 @@ class SharingStore(StoreClient):
     What is asked of a store itself, such as its health, groups and holes, is asked of this one.
 
     Args:
-        endpoint: See `StoreClient`, as for the next three.
-        timeout_ms: For each question to each store.
+        endpoint: See `StoreClient`.
+        patience: How long it is waited for, and who else of its cluster answers.
         credentials: Whose to use.
         connect: Makes the connection.
         others: Yields the other stores of the cluster and what they keep.
@@ -65,14 +77,15 @@ class SharingStore(StoreClient):
     def __init__(
         self,
         endpoint: str,
-        timeout_ms: int = ANSWER_TIMEOUT_MS,
+        patience: Patience,
         credentials: Credentials | None = None,
         connect: ConnectClient = QueryClient,
         *,
         others: Callable[[], Iterable[SlotKeeper]] = tuple,
         lists: Callable[[], Lists | None] = lambda: None,
     ) -> None:
-        super().__init__(endpoint, timeout_ms, credentials, connect)
+        super().__init__(endpoint, patience.timeout_ms(endpoint), credentials, connect)
+        self._patience = patience
         self._others, self._lists = others, lists
         self._shares = False
         """Whether it has ever said that others keep something."""
@@ -202,12 +215,12 @@ class SharingStore(StoreClient):
             except ShareError:
                 self._shares = True
         found: dict[Partition, T] = {}
-        failure: QueryError | None = None
+        failures: dict[str, QueryError] = {}
         passed: list[SlotKeeper] = []
         for keeper in self._keepers():
             passed.append(keeper)
             if keeper.failure is not None:
-                failure = keeper.failure
+                failures[keeper.store.endpoint] = keeper.failure
                 continue
             kept = [partition for partition in wanted if keeper.keeps(partition)]
             if not kept:
@@ -215,14 +228,13 @@ class SharingStore(StoreClient):
             try:
                 found |= ask(keeper.store, kept)
             except QueryError as error:
-                failure = self._passed_over(keeper, error)
+                failures[keeper.store.endpoint] = self._passed_over(keeper, error)
                 continue
             wanted = [partition for partition in wanted if not keeper.keeps(partition)]
             if not wanted:
-                break
-        if wanted:
-            raise self._lacking(f"partition {wanted[0]}", passed, failure)
-        return found
+                self._patience.passed_over(failures)
+                return found
+        raise self._lacking(f"partition {wanted[0]}", passed, failures)
 
     def _merged(
         self, ask: Callable[[StoreClient], dict[Partition, T]], what: str, topic: str | None
@@ -247,12 +259,13 @@ class SharingStore(StoreClient):
             except ShareError:
                 self._shares = True
         found: list[tuple[SlotKeeper, T]] = []
-        failure: QueryError | None = None
+        failures: dict[str, QueryError] = {}
         left = ALL_SLOTS
         passed: list[SlotKeeper] = []
         for keeper in self._keepers():
             passed.append(keeper)
-            failure = keeper.failure or failure
+            if keeper.failure is not None:
+                failures[keeper.store.endpoint] = keeper.failure
             share = keeper.slots.shared(left)
             if not share:
                 continue
@@ -261,12 +274,13 @@ class SharingStore(StoreClient):
                     (SlotKeeper(share, keeper.store), self._listed(keeper, ask, (what, topic)))
                 )
             except QueryError as error:
-                failure = self._passed_over(keeper, error)
+                failures[keeper.store.endpoint] = self._passed_over(keeper, error)
                 continue
             left = left.without(share)
             if not left:
+                self._patience.passed_over(failures)
                 return found
-        raise self._lacking(f"slots {left}", passed, failure)
+        raise self._lacking(f"slots {left}", passed, failures)
 
     def _listed(
         self, keeper: SlotKeeper, ask: Callable[[StoreClient], T], what: tuple[str, str | None]
@@ -275,17 +289,15 @@ class SharingStore(StoreClient):
         if lists is None:
             return ask(keeper.store)
         key = keeper.store.endpoint, keeper.slots, what
-        if key not in lists:
-            lists[key] = ask(keeper.store)
-        listed: T = lists[key]
+        if key not in lists.given:
+            lists.given[key] = ask(keeper.store)
+        listed: T = lists.given[key]
         return listed
 
     def _keepers(self) -> Iterator[SlotKeeper]:
-        """This store, then the others; each has as long for an answer as this one."""
+        """This store, then the others."""
         yield SlotKeeper(self.kept, self)
-        for keeper in self._others():
-            keeper.store.timeout_ms = self.timeout_ms
-            yield keeper
+        yield from self._others()
 
     def _passed_over(self, keeper: SlotKeeper, error: QueryError) -> QueryError:
         """Another one may have it; but not for this one, of which it is said whether it answers."""
@@ -294,22 +306,32 @@ class SharingStore(StoreClient):
         return error
 
     def _ask(self, question: messages.Question, expected: type[T]) -> T:
+        self.timeout_ms = self._patience.timeout_ms(self.endpoint)
         try:
-            return super()._ask(question, expected)
-        except ShareError:
-            self.forget_kept()  # it is another than it was, if it was asked before
+            answer = super()._ask(question, expected)
+        except RefusedError as error:
+            self._patience.answered(self.endpoint)
+            if isinstance(error, ShareError):
+                self.forget_kept()  # it is another than it was, if it was asked before
             raise
+        except QueryError as error:
+            if (lists := self._lists()) is not None:
+                lists.failures[self.endpoint] = error
+            raise
+        self._patience.answered(self.endpoint)
+        return answer
 
     def forget_kept(self) -> None:
         """Ask anew what it keeps."""
         self._kept, self.part = None, ()
 
     def _lacking(
-        self, what: str, passed: Iterable[SlotKeeper], failure: QueryError | None
+        self, what: str, passed: Iterable[SlotKeeper], failures: dict[str, QueryError]
     ) -> QueryError:
         for keeper in passed:
             keeper.store.forget_kept()
-        why = failure or "name stores that keep all slots together"
+        last = next(reversed(failures.values()), None)
+        why = last or "name stores that keep all slots together"
         return QueryError(f"store at {self.endpoint} does not keep {what}, nor does another: {why}")
 
 

@@ -211,11 +211,13 @@ class RangeReader:
 
         Args:
             number: Which.
-            silent: Stores that have not answered somebody else.
+            silent: Stores that have not answered somebody else: they are asked last, and not
+                waited for long. If none has, nothing is known of them.
         """
         servers = [one for one in self._cluster.stores if one not in silent]
-        servers = servers or list(self._cluster.stores)
-        self._stores.prefer(servers[number % len(servers)])
+        if not servers:
+            servers, silent = list(self._cluster.stores), ()
+        self._stores.prefer(servers[number % len(servers)], silent)
 
     def pieces(
         self, ranges: Iterable[Range], *, fail_on_data_loss: bool = True

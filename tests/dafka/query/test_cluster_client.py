@@ -7,22 +7,25 @@ from dafka.errors import MisuseError, QueryError, RefusedError
 from dafka.process.clock import Clock
 from dafka.query import cluster_client
 from dafka.query.client import ANSWER_TIMEOUT_MS
-from dafka.query.cluster_client import IMPATIENT_MS, SILENT_MS, ClusterClient
+from dafka.query.cluster_client import ClusterClient
+from dafka.query.patience import IMPATIENT_MS, SILENT_MS
 
 
 class FakeStore:
     """What it is asked for is what it was given, or an error."""
 
-    def __init__(self, endpoint, timeout_ms, credentials, connect, *, others, lists):
-        self.endpoint = endpoint
-        self.timeout_ms = timeout_ms
+    def __init__(self, endpoint, patience, credentials, connect, *, others, lists):
+        self.endpoint = self.name = endpoint
+        self.patience = patience
         self.asked = 0
         self.closed = False
 
     def value(self):
         self.asked += 1
+        self.timeout_ms = self.patience.timeout_ms(self.name)
         if self.endpoint.startswith("dead"):
             raise QueryError(f"store at {self.endpoint} does not answer")
+        self.patience.answered(self.name)
         return int(self.endpoint.rpartition("-")[2])
 
     def close(self):
@@ -180,4 +183,5 @@ def test_a_store_that_has_never_answered_is_not_waited_for_longer_than_it_takes_
 
 
 def waited_ms(store):
+    store.value()
     return store.timeout_ms

@@ -7,10 +7,12 @@ import pytest
 from dafka.cluster import Cluster
 from dafka.errors import QueryError, ShareError
 from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
-from dafka.query.client import StoreClient
+from dafka.process.clock import Clock
+from dafka.query.client import ANSWER_TIMEOUT_MS, StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.listing import Listing
 from dafka.query.messages import HealthRequest, RangesRequest, decode_question
+from dafka.query.patience import IMPATIENT_MS, SILENT_MS
 from dafka.query.service import answer
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.memory import MemoryLog
@@ -31,6 +33,8 @@ class SharingPorts:
         self.logs = {name: MemoryLog(name) for name in kept}
         self.down = set()
         self.asked = []
+        self.waited = []
+        self.now_ms = 0
         for name, slots in kept.items():
             for partition in EVERYTHING:
                 if slots.keeps(*partition):
@@ -40,15 +44,18 @@ class SharingPorts:
         return SharingPort(self, endpoint)
 
     def client(self):
-        return ClusterClient(Cluster(stores=tuple(self.kept)), connect=self.connect)
+        clock = Clock(now_ms=lambda: self.now_ms)
+        return ClusterClient(Cluster(stores=tuple(self.kept)), connect=self.connect, clock=clock)
 
 
 class SharingPort:
     def __init__(self, ports, name):
         self.ports, self.name = ports, name
 
-    def ask(self, question, _timeout_ms):
+    def ask(self, question, timeout_ms):
         if self.name in self.ports.down:
+            self.ports.waited.append((self.name, timeout_ms))
+            self.ports.now_ms += timeout_ms
             raise QueryError(f"store at {self.name} does not answer")
         self.ports.asked.append((self.name, decode_question(question)))
         kept_slots = KeptSlots(MemoryLog("made for these"), self.ports.kept[self.name])
@@ -260,3 +267,61 @@ def test_a_question_about_nothing_is_asked_of_nobody(ports):
     store.forget_kept()
     assert store.ranges_of([]) == store.digests({}) == store.read_each({}, 1_000) == {}
     assert ports.asked == []
+
+
+class TestOneOfTwoKeepersIsDown:
+    """Each question about what it keeps would wait for it."""
+
+    @pytest.fixture(params=[True, False], ids=["its slots are known", "they are not"])
+    def stores(self, request, ports):
+        stores = ports.client()
+        if request.param:
+            assert stores.first(lambda store: store.ranges()) == EVERYTHING
+        ports.down = {"c"}
+        return stores
+
+    def test_it_is_waited_for_once(self, ports, stores):
+        for _ in range(10):
+            assert stores.first(lambda store: store.read(P_HIGH, 0))
+            assert stores.store("b").digest(P_HIGH, 0, 3, exact=False).end == 3
+            assert stores.store("b").ranges() == EVERYTHING
+        assert ports.waited == [("c", ANSWER_TIMEOUT_MS)]
+        assert stores.silent == ("c",)
+
+    def test_it_is_asked_last_until_it_has_answered(self, ports, stores):
+        assert stores.store("a").find(P_HIGH, 0) == 0
+        ports.now_ms += SILENT_MS
+        assert stores.store("a").find(P_HIGH, 0) == 0
+        assert ports.waited == [("c", ANSWER_TIMEOUT_MS)]
+        ports.down = {"d"}
+        assert stores.store("a").find(P_HIGH, 0) == 0
+        assert stores.silent == ("d",)
+        assert [*stores.all(lambda store: store.find(P_HIGH, 0)).failures] == ["d"]
+        assert ports.waited[1:] == [("d", ANSWER_TIMEOUT_MS), ("d", IMPATIENT_MS)]
+
+    def test_who_asks_all_waits_for_it_no_longer_than_for_one_that_keeps_all(self, ports, stores):
+        assert [*stores.all(lambda store: store.ranges("orders")).failures] == ["c"]
+        assert ports.waited == [("c", ANSWER_TIMEOUT_MS), ("c", IMPATIENT_MS)]
+
+    def test_that_it_answers_of_what_others_keep_is_no_answer_of_its_own(self, ports, stores):
+        for ask in (StoreClient.health, lambda store: store.find(P_LOW, 0)):
+            stores.all(ask)
+            assert stores.silent == ("c",)
+
+    def test_who_is_told_of_it_does_not_wait_for_it(self, ports, stores):
+        stores.prefer("c", ("c",))
+        stores.prefer("b", ("c",))
+        assert stores.first(lambda store: store.read(P_HIGH, 0))
+        assert ports.waited == []
+        assert stores.silent == ("c",)
+
+
+def test_one_that_alone_keeps_something_is_waited_for_once_by_who_asks_all():
+    ports = SharingPorts(a=LOW, b=LOW, c=HIGH)
+    stores = ports.client()
+    assert stores.all(lambda store: store.ranges()).failures == {}
+    ports.down = {"c"}
+    assert [*stores.all(lambda store: store.ranges()).failures] == ["a", "b", "c"]
+    assert ports.waited == [("c", ANSWER_TIMEOUT_MS)] * 2, "for the others, and for itself"
+    assert [*stores.all(lambda store: store.read(P_HIGH, 0)).failures] == ["a", "b", "c"]
+    assert ports.waited[2:] == [("c", ANSWER_TIMEOUT_MS)] * 2

@@ -216,6 +216,16 @@ def test_tasks_read_from_stores_that_answer_first(serve, make_batch, silent):
         stores.prefer(0, (silent, first.endpoint, second.endpoint))
 
 
+def test_a_task_is_told_who_is_silent_and_does_not_find_it_out_itself(serve, make_batch, silent):
+    port = serve(make_batch([b"1"]))
+    with RangeReader(Cluster(stores=[silent, port.endpoint])) as stores:
+        stores.prefer(0, (silent,))
+        assert stores.silent == (silent,)
+    with RangeReader(Cluster(stores=[silent, port.endpoint])) as stores:
+        stores.prefer(0, (silent, port.endpoint))
+        assert stores.silent == (), "of all of them it says nothing"
+
+
 def test_the_driver_waits_for_a_store_to_come_back(serve, make_batch, silent):
     port = serve(make_batch([b"1"]))
     asked = []
