@@ -3,7 +3,8 @@
 Stores that keep the same have the same records, so one for each slot is enough: one in all where
 stores keep everything. A guest stays with it, as to change costs a question for the heads of all
 partitions: what was stored meanwhile is a gap. It leaves the one that is gone, that is silent while
-others are heard, or that knows less than others for long, as its disk is full or it catches up.
+others are heard, or that knows less than others for long, as its disk is full or it catches up:
+that is in doubt from when another tells of something new until it has told of as much itself.
 
 What a store keeps its STORE-HELLO says. Until that has come the guest listens there, too: what
 comes twice is dropped, and what would not come at all is heard of seconds later. The same where it
@@ -38,6 +39,12 @@ SILENCE_MS_MAX = 25_000
 BEHIND_MS_MAX = 5_000
 """A store is a write later than another, and a write may take a second."""
 
+ASKED_AFTER_MS = BEHIND_MS_MAX - 500
+"""All are asked before one is left: what it fetched, or what was dropped, it has not passed on."""
+
+DOUBTS_MAX = 100
+"""Partitions in doubt at once; a store that takes in nothing lacks something of each."""
+
 
 FromStore = messages.Ack | messages.DirectHead | messages.StoreHello | messages.StoredRecords
 
@@ -46,7 +53,6 @@ class _Behind(NamedTuple):
     """A store that has less of a partition than another."""
 
     store: str
-    partition: Partition
     reached: int
     """Where that other one has it, at least."""
     since_ms: int
@@ -72,8 +78,10 @@ class ChosenStores:
         self._settled_ms = 0
         self._heard_ms: dict[str, int] = {}
         """When each that is chosen was heard of last."""
-        self._behind: _Behind | None = None
-        """What one of them has less of than another."""
+        self._behind: dict[Partition, _Behind] = {}
+        """What they have less of than others, the oldest doubt first."""
+        self._asked_ms = 0
+        """When all were asked for the last doubt that had lasted."""
 
     @property
     def stores(self) -> tuple[str, ...]:
@@ -87,18 +95,28 @@ class ChosenStores:
         return [(MessageId.STORED_RECORDS, key) for key in keys]
 
     @property
-    def doubted_ms(self) -> int | None:
-        """Since when one has less of something than another, as far as is known."""
-        return None if self._behind is None else self._behind.since_ms
+    def due_ms(self) -> int | None:
+        """When all are to be asked, if one has less of something until then."""
+        oldest = next(iter(self._behind.values()), None)
+        if oldest is None:
+            return None
+        return max(oldest.since_ms + ASKED_AFTER_MS, self._asked_ms + BEHIND_MS_MAX)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether to ask all now; it is not due again at once then."""
+        due = self.due_ms is not None and self.due_ms <= now_ms
+        if due:
+            self._asked_ms = now_ms
+        return due
 
     def heard(
-        self, message: FromStore, reached: Callable[[Partition], int], now_ms: int
+        self, message: FromStore, is_news: Callable[[Partition, int], bool], now_ms: int
     ) -> list[Effect]:
         """A store has said something; returns what to do if others are chosen now.
 
         Args:
             message: What.
-            reached: The last sequence that any store has been heard to have of a partition.
+            is_news: Whether the guest takes a partition, and has heard of nobody with as much.
             now_ms: The time.
         """
         store = message.store
@@ -114,10 +132,15 @@ class ChosenStores:
             return self._leave(silent, now_ms)
         if new:
             return self._choose(now_ms, anew=now_ms < self._settled_ms)
-        if store not in self._heard_ms or not isinstance(message, messages.DirectHead):
+        if isinstance(message, messages.StoreHello):
             return []
         partition = Partition(message.topic, message.address)
-        return self._told(store, partition, message.sequence, reached(partition), now_ms)
+        if store not in self._heard_ms:
+            self._doubt(partition, message.sequence, is_news, now_ms)
+            return []
+        self._told(partition, message)
+        late = isinstance(message, messages.DirectHead) and self._is_late(store, now_ms)
+        return self._leave([store], now_ms) if late else []
 
     def gone(self, store: str, now_ms: int) -> list[Effect]:
         """A store's connection has ended; the same."""
@@ -131,6 +154,8 @@ class ChosenStores:
         assert self._left_ms.keys() - self._slots.keys() <= self._heard_ms.keys()
         assert not _joined(self._slots.values()).without(self._listened_for)
         assert len(self._left_ms) <= self._stores_max
+        assert len(self._behind) <= DOUBTS_MAX
+        assert all(one.store in self._heard_ms for one in self._behind.values())
 
     @property
     def _listened_for(self) -> Slots:
@@ -148,21 +173,44 @@ class ChosenStores:
             del self._slots[store]  # slots have moved, and what it said of that was lost
         return before != (len(self._left_ms), self._slots.get(store))
 
+    def _doubt(
+        self,
+        partition: Partition,
+        head: int,
+        is_news: Callable[[Partition, int], bool],
+        now_ms: int,
+    ) -> None:
+        """A store that is not chosen has so much: who is chosen for that should have, too."""
+        if now_ms < self._settled_ms or len(self._behind) >= DOUBTS_MAX:
+            return
+        if partition in self._behind or not is_news(partition, head):
+            return
+        keeper = next((one for one in self._heard_ms if self._keeps(one, partition)), None)
+        if keeper is not None:
+            self._behind[partition] = _Behind(keeper, head, now_ms)
+
+    def _keeps(self, store: str, partition: Partition) -> bool:
+        """Whether it has said so."""
+        return store in self._slots and self._slots[store].keeps(*partition)
+
     def _told(
-        self, store: str, partition: Partition, head: int, known: int, now_ms: int
-    ) -> list[Effect]:
-        """A chosen one says how far it has a partition."""
-        behind = self._behind or _Behind(store, partition, head, now_ms)
-        same = (store, partition) == (behind.store, behind.partition)
-        if same and head >= behind.reached:
-            self._behind = None
-        if self._behind is None or now_ms >= behind.since_ms + SILENCE_MS_MAX:
-            # Of one that it is never heard of again nothing is known.
-            lacks = head < known
-            self._behind = _Behind(store, partition, known, now_ms) if lacks else None
-            return []
-        late = same and now_ms >= behind.since_ms + BEHIND_MS_MAX
-        return self._leave([store], now_ms) if late else []
+        self,
+        partition: Partition,
+        message: messages.Ack | messages.DirectHead | messages.StoredRecords,
+    ) -> None:
+        """A chosen one has so much of a partition."""
+        behind = self._behind.get(partition)
+        more = message.count - 1 if isinstance(message, messages.StoredRecords) else 0
+        if behind is None or behind.store != message.store:
+            return
+        if message.sequence + more >= behind.reached:
+            del self._behind[partition]
+
+    def _is_late(self, store: str, now_ms: int) -> bool:
+        """Whether it answers, and does not tell of what others have had for long."""
+        since = (one.since_ms for one in self._behind.values() if one.store == store)
+        oldest_ms = next(since, None)
+        return oldest_ms is not None and now_ms >= oldest_ms + BEHIND_MS_MAX
 
     def _leave(self, stores: Iterable[str], now_ms: int) -> list[Effect]:
         self._left_ms.update(dict.fromkeys(stores, now_ms))
@@ -184,8 +232,11 @@ class ChosenStores:
             slots = self._slots.get(store)
             if slots is None or slots.without(self._listened_for):
                 self._heard_ms[store] = before[store] if store in stay else now_ms
-        if self._behind is not None and self._behind.store not in stay & self._heard_ms.keys():
-            self._behind = None
+        self._behind = {
+            partition: one
+            for partition, one in self._behind.items()
+            if one.store in stay & self._heard_ms.keys() and self._keeps(one.store, partition)
+        }
         there = self.channels
         leaving = starmap(Unlisten, (one for one in channels if one not in there))
         return [*leaving, *starmap(Listen, (one for one in there if one not in channels))]

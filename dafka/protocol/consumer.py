@@ -192,8 +192,7 @@ class ConsumerMachine:
             case Woke():
                 return self._wake(now_ms)
             case PeerLeft() if self._chosen is not None:
-                moved = self._chosen.gone(event.address, now_ms)
-                return self._moved(self._chosen, moved, now_ms)
+                return self._moved(self._chosen.gone(event.address, now_ms), now_ms)
             case PeerListened() | PeerLeft():
                 return []
             case _:
@@ -203,7 +202,8 @@ class ConsumerMachine:
         """When a FETCH or GET-HEADS is to be repeated, or the live edge may be reached."""
         fetch_due_ms = None if self._full else self._inflow.wakeup_ms()
         others = [self._durable.wakeup_ms(), self._idle.wakeup_ms() if self._idle else None]
-        return earliest(self._inquiry.due_ms, self._live.due_ms, fetch_due_ms, *others)
+        asked_ms = earliest(self._inquiry.due_ms, self._chosen.due_ms if self._chosen else None)
+        return earliest(asked_ms, self._live.due_ms, fetch_due_ms, *others)
 
     def check(self) -> None:
         """Assert order and bounds, and that it looks for the live edge while it is not there."""
@@ -299,16 +299,20 @@ class ConsumerMachine:
             if not self._inflow.heard_from(message.store, now_ms):
                 return [Dropped("too many stores")]
             if self._chosen is not None:
-                moved = self._chosen.heard(message, self._inflow.reached, now_ms)
-                before = self._moved(self._chosen, moved, now_ms)
+                before = self._moved(self._chosen.heard(message, self._is_news, now_ms), now_ms)
                 return before + self._understand(message, now_ms)
         return self._understand(message, now_ms)
 
-    def _moved(self, chosen: ChosenStores, moved: list[Effect], now_ms: int) -> list[Effect]:
+    def _moved(self, moved: list[Effect], now_ms: int) -> list[Effect]:
         """Listen at other stores; what was stored in between is a gap, which its heads show."""
-        if moved or chosen.doubted_ms == now_ms:
+        if moved:
             self._inquiry.renew(now_ms)
         return moved if self.state is ConsumerState.LIVE else []
+
+    def _is_news(self, partition: Partition, head: int) -> bool:
+        """Whether it is of use that somebody has that much, and was not known."""
+        known = max(self._inflow.reached(partition), self._unpositioned.get(partition, -1))
+        return head > known and self._concerns(partition, head + 1)
 
     def _understand(self, message: Message, now_ms: int) -> list[Effect]:
         if isinstance(message, messages.Batch):
@@ -566,6 +570,8 @@ class ConsumerMachine:
         if self.state is ConsumerState.NEW:
             self._lifecycle.become(ConsumerState.LIVE)
             effects += self._greet()
+            self._inquiry.renew(now_ms)
+        elif self._chosen is not None and self._chosen.is_due(now_ms):
             self._inquiry.renew(now_ms)
         if self._inquiry.asked(now_ms, told=self._told(now_ms)):
             for topic in self.topics or ("",):

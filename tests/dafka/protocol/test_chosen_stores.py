@@ -9,7 +9,9 @@ import pytest
 
 from dafka.model import ALL_SLOTS, SLOTS, Slots, slot_of
 from dafka.protocol.chosen_stores import (
+    ASKED_AFTER_MS,
     BEHIND_MS_MAX,
+    DOUBTS_MAX,
     SETTLING_MS,
     SILENCE_MS_MAX,
     ChosenStores,
@@ -44,8 +46,12 @@ def told(store, sequence, address="AA"):
     return messages.DirectHead("ME", "flights", address, sequence, store)
 
 
-def nothing(_partition):
-    return -1
+def nothing(_partition, _head):
+    return False
+
+
+def news(_partition, _head):
+    return True
 
 
 def settled(guest="ME", stores=STORES):
@@ -119,36 +125,83 @@ def test_a_store_that_alone_is_there_may_be_silent():
     assert chosen.heard(hello("S1"), nothing, 10 * SILENCE_MS_MAX) == []
 
 
+def doubted(chosen, sequence=9, now_ms=10_000, address="AA"):
+    """Another tells of something new; returns who is in doubt now, and who told."""
+    (first,), (other, _) = chosen.stores, others(chosen)
+    chosen.heard(told(first, 0), nothing, now_ms)
+    assert chosen.heard(told(other, sequence, address), news, now_ms) == []
+    chosen.check()
+    return first, other
+
+
 def test_it_leaves_a_store_that_for_long_has_less_than_another():
     chosen = settled()
-    (first,) = chosen.stores
-    assert chosen.heard(told(first, 3), lambda _: 9, 10_000) == []
-    assert chosen.doubted_ms == 10_000
-    assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX - 1) == []
-    assert chosen.heard(told(first, 8), lambda _: 30, 10_000 + BEHIND_MS_MAX) != []
+    first, _ = doubted(chosen)
+    assert chosen.heard(told(first, 3), nothing, 10_000) == []
+    assert chosen.heard(told(first, 8), nothing, 10_000 + BEHIND_MS_MAX - 1) == []
+    assert chosen.heard(told(first, 8), nothing, 10_000 + BEHIND_MS_MAX) != []
     assert chosen.stores != (first,)
-    assert chosen.doubted_ms is None
+    assert chosen.due_ms is None
+    chosen.check()
+
+
+def test_it_leaves_a_store_that_does_not_tell_of_a_partition_that_others_have():
+    chosen = settled()
+    first, _ = doubted(chosen, 0, address="NEW")
+    assert chosen.heard(told(first, 3), nothing, 10_000 + BEHIND_MS_MAX - 1) == []
+    assert chosen.heard(told(first, 3), nothing, 10_000 + BEHIND_MS_MAX) != []
+    assert chosen.stores != (first,)
 
 
 @pytest.mark.parametrize("sequence", [9, 10])
-def test_a_store_that_has_caught_up_is_not_left(sequence):
+@pytest.mark.parametrize("kind", [messages.DirectHead, messages.StoredRecords, messages.Ack])
+def test_a_store_that_has_caught_up_is_not_left(sequence, kind):
     chosen = settled()
-    (first,) = chosen.stores
-    chosen.heard(told(first, 3), lambda _: 9, 10_000)
-    # Others may have come to more meanwhile: so may it, a moment later.
-    assert chosen.heard(told(first, sequence), lambda _: 9, 10_000 + BEHIND_MS_MAX) == []
-    assert chosen.doubted_ms is None
+    first, other = doubted(chosen)
+    caught_up = {
+        messages.DirectHead: told(first, sequence),
+        messages.StoredRecords: messages.StoredRecords(first, "flights", "AA", sequence, 1, b""),
+        messages.Ack: messages.Ack("flights", "AA", first, sequence),
+    }[kind]
+    # Others may come to more meanwhile: so may it, a moment later.
+    chosen.heard(told(other, 30), news, 11_000)
+    assert chosen.heard(caught_up, nothing, 12_000) == []
+    assert chosen.due_ms is None
+    assert chosen.heard(told(first, 3), nothing, 10_000 + BEHIND_MS_MAX) == []
 
 
-def test_of_a_partition_that_is_not_heard_of_again_nothing_follows():
+def test_a_store_is_not_behind_what_it_has_told_itself():
+    """Its answer waits for the end of a turn, and what it passes on overtakes it."""
     chosen = settled()
     (first,) = chosen.stores
-    chosen.heard(told(first, 3, "GONE"), lambda _: 9, 10_000)
-    assert chosen.heard(told(first, 3), lambda _: 9, 12_000) == []
-    later_ms = 10_000 + SILENCE_MS_MAX
-    assert chosen.heard(told(first, 3), lambda _: 9, later_ms) == []
-    assert chosen.doubted_ms == later_ms
-    assert chosen.heard(told(first, 3), lambda _: 9, later_ms + BEHIND_MS_MAX) != []
+    chosen.heard(messages.StoredRecords(first, "flights", "AA", 9, 1, b""), news, 10_000)
+    chosen.heard(told(first, 8), nothing, 10_001)
+    assert chosen.due_ms is None
+
+
+def test_what_was_there_before_tells_nothing_of_who_is_behind():
+    chosen = settled()
+    doubted(chosen, now_ms=SETTLING_MS - 1)
+    assert chosen.due_ms is None
+
+
+def test_all_are_asked_once_before_a_store_is_left():
+    chosen = settled()
+    doubted(chosen)
+    assert not chosen.is_due(10_000 + ASKED_AFTER_MS - 1)
+    assert chosen.due_ms == 10_000 + ASKED_AFTER_MS
+    assert chosen.is_due(10_000 + ASKED_AFTER_MS)
+    assert chosen.due_ms >= 10_000 + BEHIND_MS_MAX
+
+
+def test_doubts_are_bounded():
+    chosen = settled()
+    for number in range(DOUBTS_MAX + 1):
+        doubted(chosen, address=str(number))
+    first, _ = doubted(chosen)
+    moved = chosen.heard(told(first, 3), nothing, 10_000 + BEHIND_MS_MAX)
+    assert moved
+    chosen.check()
 
 
 def test_who_was_left_is_taken_last():
@@ -157,8 +210,8 @@ def test_who_was_left_is_taken_last():
     for turn in range(6):
         seen += chosen.stores
         now_ms = (turn + 1) * 100_000
-        chosen.heard(told(chosen.stores[0], 3), lambda _: 9, now_ms)
-        chosen.heard(told(chosen.stores[0], 3), lambda _: 9, now_ms + BEHIND_MS_MAX)
+        first, _ = doubted(chosen, now_ms=now_ms)
+        chosen.heard(told(first, 3), nothing, now_ms + BEHIND_MS_MAX)
     assert set(seen[:3]) == set(STORES)
     assert seen[3:] == seen[:3]
 
@@ -236,9 +289,10 @@ def test_a_store_that_is_silent_or_behind_is_left_for_the_other_of_its_share():
         if silent:
             moved = chosen.heard(told_of_share(high, 1), nothing, SETTLING_MS + SILENCE_MS_MAX)
         else:
-            chosen.heard(told_of_share(low, 3), lambda _: 9, 10_000)
-            chosen.heard(told_of_share(high, 9), lambda _: 9, 10_000)
-            moved = chosen.heard(told_of_share(low, 3), lambda _: 9, 10_000 + BEHIND_MS_MAX)
+            (other,) = {"S1", "S2"} - {low}
+            chosen.heard(told_of_share(other, 9), news, 10_000)
+            chosen.heard(told_of_share(high, 9), nothing, 10_000)
+            moved = chosen.heard(told_of_share(low, 3), nothing, 10_000 + BEHIND_MS_MAX)
         assert Unlisten(MessageId.STORED_RECORDS, f"{low}/flights") in moved
         assert len(moved) == 2
         assert high in chosen.stores
@@ -247,8 +301,9 @@ def test_a_store_that_is_silent_or_behind_is_left_for_the_other_of_its_share():
 
 def test_the_only_store_of_a_share_is_left_for_nobody():
     chosen = sharing(shares={"S1": LOW, "S3": HIGH})
-    assert chosen.heard(told_of_share("S3", 1), nothing, SETTLING_MS + SILENCE_MS_MAX) == []
+    assert chosen.heard(told_of_share("S3", 1), news, SETTLING_MS + SILENCE_MS_MAX) == []
     assert set(chosen.stores) == {"S1", "S3"}
+    assert chosen.due_ms is None
 
 
 def test_at_a_store_that_has_not_said_what_it_keeps_it_listens_until_then():
@@ -318,15 +373,62 @@ def test_a_guest_whose_store_is_gone_listens_at_another_and_asks_for_heads():
     assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
 
 
-def test_a_guest_asks_again_soon_when_its_store_has_less_than_another(batch):
+def listening(batch):
+    """A guest of two stores, some time later; its store, and the other one."""
     bench = Bench(guest=True)
     bench.give(Woke())
-    bench.hear(hello("S1"), passed_on(batch(0)))
-    bench.wait(60_000)
-    bench.hear(stored_head(7, store="S2"))
-    bench.now_ms += 1
-    bench.hear(stored_head(0, store="S1"))
-    assert Publish(GetHeads("flights", "ME")) in bench.give(Woke())
+    bench.hear(hello("S1"), hello("S2"))
+    (store,) = bench.machine._chosen.stores
+    bench.hear(passed_on(batch(0), store))
+    (other,) = {"S1", "S2"} - {store}
+    for _ in range(8):
+        bench.wait(10_000)
+        bench.hear(*(stored_head(0, store=one) for one in (store, other)))
+    return bench, store, other
+
+
+ASK = Publish(GetHeads("flights", "ME"))
+
+
+def test_a_guest_asks_once_more_when_its_store_has_less_than_another_for_long(batch):
+    bench, store, other = listening(batch)
+    bench.hear(stored_head(7, store=other))
+    bench.hear(stored_head(0, store=store))
+    assert ASK not in bench.give(Woke())
+    assert bench.machine.wakeup_ms() <= bench.now_ms + ASKED_AFTER_MS
+    assert ASK in bench.wait(ASKED_AFTER_MS)
+    bench.now_ms += BEHIND_MS_MAX - ASKED_AFTER_MS
+    assert listened(bench.hear(stored_head(0, store=store))) == {
+        (MessageId.STORED_RECORDS, f"{other}/flights")
+    }
+
+
+def test_a_guest_does_not_ask_while_records_flow(batch):
+    """Heads that it asks for wait for the end of a turn, what stores pass on does not."""
+    bench, store, other = listening(batch)
+    asked = 0
+    for sequence in range(1, 200):
+        late = [stored_head(sequence - 1, store=one) for one in (store, other)]
+        ahead = stored_head(sequence + 1, store=other)
+        asked += bench.hear(passed_on(batch(sequence), store), *late, ahead).count(ASK)
+        asked += bench.wait(100).count(ASK)
+    assert asked <= 2
+
+
+def test_a_guest_leaves_a_store_that_has_nothing_of_new_partitions(batch):
+    bench, store, other = listening(batch)
+    bench.hear(stored_head(0, "NEW", store=other))
+    bench.wait(BEHIND_MS_MAX)
+    assert listened(bench.hear(stored_head(0, store=store))) == {
+        (MessageId.STORED_RECORDS, f"{other}/flights")
+    }
+
+
+@pytest.mark.parametrize("topic", ["flights", "flights2"])
+def test_what_a_guest_does_not_take_or_knows_tells_nothing(batch, topic):
+    bench, _, other = listening(batch)
+    bench.hear(messages.DirectHead("ME", topic, "AA", 0, other))
+    assert bench.machine._chosen.due_ms is None
 
 
 def test_a_guest_that_is_far_behind_leaves_what_is_passed_on(batch):
