@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 NAMES_MAX = 256
-"""Names kept; of more the one that was looked up first is forgotten."""
+"""Names kept; of more the one is forgotten that was answered first, and used. While there is none
+no other is looked up: who is announced each second has his turn later."""
+
+UNUSED_MS = 5_000
+"""So long an answer waits for the next time that its name is announced."""
 
 FRESH_MS = 60_000
 """After so long a name is looked up again; until it is found it keeps the address it had."""
@@ -52,6 +56,12 @@ class _Found(NamedTuple):
     """None: it is not known, or not yet."""
     asked_ms: int
     pending: bool
+    used: bool = False
+    """Whether the answer was asked for since it is there."""
+
+
+def _may_go(found: _Found, now_ms: int) -> bool:
+    return not found.pending and (found.used or now_ms - found.asked_ms >= UNUSED_MS)
 
 
 class HostNames:
@@ -64,6 +74,7 @@ class HostNames:
     def __init__(self, look_up: Callable[[str], str | None] = address_of) -> None:
         self._look_up = look_up
         self._found: dict[str, _Found] = {}
+        """What was answered first comes first, what waits for an answer in between."""
         self._asked: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._answered: queue.SimpleQueue[tuple[str, str | None]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -85,19 +96,27 @@ class HostNames:
         name = endpoint.host.lower()
         found = self._found.get(name)
         if found is None or (not found.pending and now_ms - found.asked_ms >= FRESH_MS):
-            found = self._ask(name, None if found is None else found.address, now_ms)
-        if found.address is None:
-            return None, not found.pending
+            found = self._ask(name, found, now_ms)
+        elif not found.pending and not found.used:
+            found = self._found[name] = found._replace(used=True)
+        if found is None or found.address is None:
+            return None, found is not None and not found.pending
         return str(Endpoint(found.address, endpoint.port)), False
 
     def close(self) -> None:
         """End the thread, once it has the answer it waits for."""
         self._asked.put(None)
 
-    def _ask(self, name: str, known: str | None, now_ms: int) -> _Found:
-        if name not in self._found and len(self._found) >= NAMES_MAX:
-            del self._found[next(iter(self._found))]
-        found = self._found[name] = _Found(known, now_ms, pending=True)
+    def _ask(self, name: str, known: _Found | None, now_ms: int) -> _Found | None:
+        """Have a name looked up; None if there is no place for it."""
+        if known is None and len(self._found) >= NAMES_MAX:
+            may_go = (one for one, found in self._found.items() if _may_go(found, now_ms))
+            oldest = next(may_go, None)
+            if oldest is None:
+                return None
+            del self._found[oldest]
+        found = _Found(None if known is None else known.address, now_ms, pending=True)
+        self._found[name] = found
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="dafka-names", daemon=True)
             self._thread.start()
@@ -107,9 +126,7 @@ class HostNames:
     def _take_answers(self, now_ms: int) -> None:
         while not self._answered.empty():
             name, address = self._answered.get()
-            if name not in self._found:
-                continue
-            known = self._found[name].address
+            known = self._found.pop(name).address
             self._found[name] = _Found(address or known, now_ms, pending=False)
             if address is None:
                 log.warning(

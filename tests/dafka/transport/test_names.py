@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from dafka.transport import names as module
-from dafka.transport.names import FRESH_MS, NAMES_MAX, HostNames, address_of
+from dafka.transport.names import FRESH_MS, NAMES_MAX, UNUSED_MS, HostNames, address_of
 
 NOW_MS = 1_000
 
@@ -78,11 +78,43 @@ def test_an_address_holds_until_there_is_another(names, server, until):
         assert names.resolved("tcp://db1:5", later_ms + FRESH_MS) == ("tcp://10.0.0.9:5", False)
 
 
-def test_they_are_bounded(names, until):
-    for number in range(NAMES_MAX + 10):
-        names.resolved(f"tcp://n{number}:5", NOW_MS)
+def test_they_are_bounded(names, server, until):
+    """What waits for an answer is not forgotten: it would be asked for again and again."""
+    server.open.clear()
+    for _ in range(2):
+        for number in range(NAMES_MAX + 10):
+            assert names.resolved(f"tcp://n{number}:5", NOW_MS) == (None, False)
     assert len(names._found) == NAMES_MAX
-    assert "n0" not in names._found
+    assert names._asked.qsize() <= NAMES_MAX
+    assert "n0" in names._found
+    server.open.set()
+    until(lambda: names.resolved("tcp://n0:5", NOW_MS) == (None, True))
+    last = f"tcp://n{NAMES_MAX}:5"
+    until(lambda: names.resolved(last, NOW_MS) == (None, True))
+    assert len(names._found) == NAMES_MAX
+    assert "n0" not in names._found, "it was answered first"
+
+
+def test_an_answer_that_nobody_asks_for_again_is_forgotten(names, until):
+    for number in range(NAMES_MAX):
+        names.resolved(f"tcp://n{number}:5", NOW_MS)
+    until(lambda: names._answered.qsize() == NAMES_MAX)
+    assert names.resolved("tcp://db1:5", NOW_MS + UNUSED_MS - 1) == (None, False)
+    assert "db1" not in names._found
+    until(lambda: names.resolved("tcp://db1:5", NOW_MS + 2 * UNUSED_MS)[0] == "tcp://10.0.0.1:5")
+
+
+def test_more_names_than_are_kept_have_all_their_turn(names, server, until):
+    everybody = [f"host{number}" for number in range(NAMES_MAX + 50)]
+    server.known = dict.fromkeys(everybody, "10.0.0.1")
+    found = set()
+
+    def announced():
+        found.update(one for one in everybody if names.resolved(f"tcp://{one}:5", NOW_MS)[0])
+        return len(found) == len(everybody)
+
+    until(announced)
+    assert len(names._found) == NAMES_MAX
 
 
 def test_the_machine_is_asked(monkeypatch):
