@@ -353,11 +353,9 @@ class ConsumerMachine:
         if not self._has_room_for(batch):
             self._learn(partition, last)
             return [*effects, Dropped("consumer full"), *self._overrun(message, now_ms)]
-        reason = self._inflow.offer(batch)
-        if reason == "reorder buffer full":
-            return [*effects, Dropped(reason), *self._overrun(message, now_ms)]
-        if reason is not None:
-            return [*effects, Dropped(reason)]
+        if (reason := self._inflow.offer(batch)) is not None:
+            full = reason == "reorder buffer full"
+            return [*effects, Dropped(reason), *(self._overrun(message, now_ms) if full else ())]
         stored = not isinstance(message, messages.Records | messages.RecordMessage)
         return effects + self._deliver(partition, batch if stored else None)
 
@@ -531,9 +529,7 @@ class ConsumerMachine:
         if not self._durable.reached(partition, said):
             return [Dropped("too many partitions")]
         self._inflow.proved(partition)
-        effects: list[Effect] = []
-        if partition not in self._next:
-            effects = self._begin(partition, end, end - 1, now_ms)
+        effects = [] if partition in self._next else self._begin(partition, end, end - 1, now_ms)
         if partition in self._next:
             self._inflow.renewed(partition)
             effects += self._deliver(partition)
