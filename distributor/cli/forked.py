@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import suppress
 from importlib import import_module
 from math import inf
 from pathlib import Path
@@ -164,10 +165,15 @@ def _part(output: BinaryIO) -> None:
         if callable(signal.getsignal(number)):
             begun = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             signal.signal(number, begun)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for place, descriptor in enumerate((nothing, output.fileno(), output.fileno())):
-        os.dup2(descriptor, place)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    # In this order, as we may have been started without some of them: the log may stand in one.
+    for place in (1, 2):
+        os.dup2(output.fileno(), place)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # By name: there may be places for a thousand million of them.
+    for inherited in [int(one.name) for one in Path("/proc/self/fd").iterdir()]:
+        if inherited > 2:
+            with suppress(OSError):  # that by which they were listed
+                os.close(inherited)
     for name in filter(is_of_another_cluster, list(os.environ)):
         del os.environ[name]
 

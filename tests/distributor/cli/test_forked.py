@@ -121,6 +121,18 @@ def test_how_a_copy_ends_is_told(run, tmp_path):
     assert said.splitlines() == ["0 0", "2 2", "2 2", "-9 -9"]
 
 
+def test_a_parent_without_input_or_output_has_copies_all_the_same(run, tmp_path):
+    """As a service manager may start it: its logs stand where those would."""
+    code = """
+said = os.dup(1)
+for one in (0, 1):
+    os.close(one)
+    code = begun("log", ours("dafka", "tower", "--help")).wait()
+    os.write(said, f"{code} {Path('log').read_text().count('Usage')}\\n".encode())
+"""
+    assert run(code).splitlines() == ["0 1", "0 2"]
+
+
 THREADED = """
 import threading
 threading.Thread(target=time.sleep, args=[600], daemon=True).start()
