@@ -31,6 +31,7 @@ from distributor.operations.meter import (
 )
 from distributor.operations.probe import Vitals, probe
 from distributor.operations.shares import UNWRITTEN
+from distributor.operations.slots import unsettled
 from distributor.operations.status import SILENT, STUCK, status_of
 from distributor.survey import at_once, furthest, lacking, survey
 from topology.processes import ProcessKind
@@ -307,6 +308,17 @@ def _of_slots(cluster: ClusterSpec, given: Mapping[str, HealthResponse]) -> Iter
                 f"{health.moving}: it does not keep what it was started with yet",
                 "wait for `distributor apply`; if none is under way, give it a copy of the file "
                 "that runs: it goes on until each store keeps its slots",
+            )
+    for store in cluster.stores:
+        answer = given.get(store.query)
+        if answer is None or str(answer.moving):
+            continue
+        if said := unsettled(store, answer):
+            yield Diagnosis(
+                f"{cluster.name} {store.query}",
+                said,
+                f"start it with --slots {Slots.of(store.slots)}, as the file says, and give "
+                "`distributor apply` a copy of the file, which moves them; or correct the file",
             )
 
 

@@ -42,13 +42,12 @@ def _healths(cluster: ClusterSpec) -> Answers[HealthResponse]:
 
 def _moving(cluster: ClusterSpec, answers: Answers[HealthResponse]) -> list[str]:
     given = answers.given
-    told = [
-        (one, _unsettled(one, given[one.query])) for one in cluster.stores if one.query in given
-    ]
+    told = [(one, unsettled(one, given[one.query])) for one in cluster.stores if one.query in given]
     return [f"{store.query} {said}" for store, said in told if said]
 
 
-def _unsettled(store: StoreSpec, health: HealthResponse) -> str:
+def unsettled(store: StoreSpec, health: HealthResponse) -> str:
+    """How a store does not keep what the file gives it; empty if it does."""
     slots, kept = Slots.of(store.slots), slots_of_part(health.slots)
     if kept == slots or str(health.moving):
         return str(health.moving)

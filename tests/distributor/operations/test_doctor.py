@@ -8,7 +8,7 @@ import pytest
 
 from dafka.model import ALL_SLOTS, Partition
 from dafka.query.messages import HealthResponse
-from dafka.query.slot_steps import MovingSlots
+from dafka.query.slot_steps import MovingSlots, part_of
 from dafka.records.envelope import Envelope
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import LmdbLog
@@ -19,7 +19,7 @@ from distributor.operations.probe import Vitals
 from distributor.operations.status import ClusterStatus, LinkStatus, Status
 from tests.support.shares import HIGH, LOW, also_shared
 from topology import plan
-from topology.model import ControllerSpec, GatewaySpec, Links, Placement, ReplicaSpec
+from topology.model import ControllerSpec, GatewaySpec, Links, Placement, ReplicaSpec, StoreSpec
 from topology.processes import ProcessKind
 from topology.testing import topology_of, tree_of
 
@@ -411,3 +411,21 @@ def test_slots_that_move_are_named_with_what_goes_on_moving_them():
     clears = HealthResponse("A", 0, 0, moving=MovingSlots(dropped=((0, 2_048),)))
     cluster = topology_of("c1").clusters[0]
     assert list(module._of_slots(cluster, {"tcp://a:1": clears})) == []
+
+
+def test_a_store_with_other_slots_than_the_file_gives_it_is_named():
+    """All answer, and yet nobody keeps the other half."""
+    (cluster,) = topology_of("c1").clusters
+    halves = LOW, HIGH
+    stores = tuple(
+        StoreSpec(query=f"tcp://{name}:1", data=name, slots=tuple(slots.ranges()))
+        for name, slots in zip("ab", halves, strict=True)
+    )
+    cluster = replace(cluster, stores=stores)
+    given = {store.query: HealthResponse(store.data, 0, 0, slots=part_of(LOW)) for store in stores}
+    (finding,) = module._of_slots(cluster, given)
+    assert finding.about == "c1 tcp://b:1"
+    assert finding.what == "keeps slots 0-2047, and the file gives it slots 2048-4095"
+    assert "--slots 2048-4095" in finding.do
+    del given["tcp://b:1"]
+    assert not list(module._of_slots(cluster, given))
