@@ -69,7 +69,7 @@ HEAL_S_MAX = 240.0
 """Within this every topic has what was published: a driver and its executors start, tasks are tried
 again, and a micro-batch of what has come meanwhile is read and committed."""
 
-UP_S_MAX = 600.0
+UP_S_MAX = 900.0
 """How long the first micro-batches may take."""
 
 _TICK_S = 0.1
