@@ -78,7 +78,8 @@ def _lacked_own(cluster: ClusterSpec, due: Mapping[Partition, int]) -> str:
         {one: span.stop - 1 for one, span in ranges.items()} for ranges in answers.given.values()
     )
     missing = lacking(own, heads)
-    for endpoint, error in answers.failures.items() if missing else ():
+    if missing and answers.failures:
+        endpoint, error = next(iter(answers.failures.items()))
         return f"{endpoint} to answer: {error}"
     return _lacking_of(cluster.name, len(missing)) if missing else ""
 
