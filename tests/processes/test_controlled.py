@@ -40,7 +40,9 @@ def topology_file(tmp_path, first_port):
 
 def run(*words):
     """Run a command; its exit code and what it printed."""
-    code, said, _ = run_distributor(*words)
+    code, said, complaint = run_distributor(*words)
+    if code:
+        log.info("%s: exit code %d: %s", words, code, complaint)
     return code, said
 
 
