@@ -1,7 +1,12 @@
-"""What asks a controller, for commands: a call over gRPC, and another one if it names who knows."""
+"""What asks a controller, for commands: a call over gRPC, and others until one is in charge.
+
+A controller that has lost its lease names its successor, or nobody for some seconds. So each of
+these asks on within its time, and not only once.
+"""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Self
 
 import grpc
@@ -16,12 +21,17 @@ from distributor.control.resuming import ResumeOrder
 from distributor.errors import CommandError, RefusedCommandError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from distributor.control.certificates import Certificates
     from distributor.control.protocol import PassedOver
     from distributor.control.questions import AimedLinkRow, RouteRow, Waited
 
 ANSWER_S = 5.0
 """So much longer than what is waited for an answer may take."""
+
+AGAIN_S = 0.2
+"""So long after an answer that nobody is in charge the next question is."""
 
 _OPTIONS = [("grpc.max_receive_message_length", OPERATOR_MESSAGE_BYTES_MAX)]
 
@@ -52,8 +62,12 @@ class OperatorClient:
             QueryError: No answer.
             CommandError: There will be none; why.
         """
-        question = wire.encode_wait(WaitQuestion(round(timeout_s * 1_000)))
-        return wire.decode_waited(self._ask(wire.WAIT, question, timeout_s + ANSWER_S))
+
+        def asked(left_s: float) -> bytes:
+            question = wire.encode_wait(WaitQuestion(round(left_s * 1_000)))
+            return self._asked(wire.WAIT, question, left_s + ANSWER_S)
+
+        return wire.decode_waited(self._until(asked, timeout_s))
 
     def explain(self, what: str, sequence: int | None, timeout_s: float) -> list[RouteRow]:
         """What flows do with a topic, or a partition, or one of its records.
@@ -79,7 +93,7 @@ class OperatorClient:
             CommandError: It is not done, or that is not known; why.
         """
         asked = wire.encode_turn(LinkTurn(level, to))
-        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s))
+        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s, again=True))
 
     def pause(self, level: int, *, paused: bool, timeout_s: float) -> list[AimedLinkRow]:
         """Have links send nothing, or go on; return where they aim once that is kept.
@@ -95,7 +109,7 @@ class OperatorClient:
             CommandError: It is not done, or that is not known; why.
         """
         asked = wire.encode_pause(LevelPause(level, paused))
-        return wire.decode_aimed(self._ask(wire.PAUSE, asked, timeout_s))
+        return wire.decode_aimed(self._ask(wire.PAUSE, asked, timeout_s, again=True))
 
     def resume(self, level: int, topic: str, timeout_s: float) -> PassedOver:
         """Have links go on behind what their source keeps no more; how much that passes over.
@@ -130,20 +144,56 @@ class OperatorClient:
             return
         self._channel = grpc.secure_channel(place, self._certificates.of_client(), _OPTIONS)
 
-    def _ask(self, method: str, octets: bytes, timeout_s: float) -> bytes:
-        """Ask it, and then whom it names."""
-        try:
-            return self._asked(method, octets, timeout_s)
-        except grpc.RpcError as error:
-            place = str(dict(error.trailing_metadata() or ()).get(IN_CHARGE_KEY, ""))
-            if not place or place == self._place:
-                raise self._failure(error) from error
-        self.close()
-        self._go_to(place)
-        try:
-            return self._asked(method, octets, timeout_s)
-        except grpc.RpcError as error:
-            raise self._failure(error) from error
+    def _ask(self, method: str, octets: bytes, timeout_s: float, *, again: bool = False) -> bytes:
+        return self._until(
+            lambda left_s: self._asked(method, octets, left_s), timeout_s, lost_too=again
+        )
+
+    def _until(
+        self, ask: Callable[[float], bytes], timeout_s: float, *, lost_too: bool = False
+    ) -> bytes:
+        """Ask it, and whom it names, until one is in charge or time is up.
+
+        Args:
+            ask: Asks whoever it is now, within the seconds that it is given.
+            timeout_s: How long that may take.
+            lost_too: Whether to ask again also where it is not known whether it is done.
+        """
+        due_s = time.monotonic() + timeout_s
+        home, left_s = self._place, timeout_s
+        asked, first = {home}, True
+        while True:
+            try:
+                return ask(left_s)
+            except grpc.RpcError as error:
+                named = str(dict(error.trailing_metadata() or ()).get(IN_CHARGE_KEY, ""))
+                left_s = max(0.0, due_s - time.monotonic())
+                vacant = self._vacant(error, home, lost_too=lost_too)
+                # Whoever is named first is asked even if time is up by then.
+                if not vacant or (left_s <= AGAIN_S and not (first and named)):
+                    raise self._failure(error) from error
+                first = False
+            if not named or named in asked:
+                named, asked = home, set()
+                time.sleep(AGAIN_S)
+                left_s -= AGAIN_S
+            asked.add(named)
+            if named != self._place:
+                self.close()
+                self._go_to(named)
+
+    def _vacant(self, error: grpc.RpcError, home: str, *, lost_too: bool) -> bool:
+        """Whether nobody may be in charge just now, so that another answer is to be expected."""
+        match error.code():
+            case grpc.StatusCode.FAILED_PRECONDITION:
+                return True
+            case grpc.StatusCode.UNAVAILABLE:
+                # The one that was named has ended, and the stores have not noticed yet.
+                return self._place != home
+            case grpc.StatusCode.ABORTED:
+                return lost_too
+            case _:
+                return False
 
     def _asked(self, method: str, octets: bytes, timeout_s: float) -> bytes:
         call = self._channel.unary_unary(f"/{wire.SERVICE}/{method}")

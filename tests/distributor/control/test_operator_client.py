@@ -6,14 +6,14 @@ import pytest
 
 from dafka.errors import MisuseError, QueryError
 from distributor.control.demand_desk import DemandLostError
-from distributor.control.operator_client import OperatorClient
+from distributor.control.operator_client import AGAIN_S, OperatorClient
 from distributor.control.operator_desk import NotInChargeError
 from distributor.control.operator_wire import RouteQuestion
 from distributor.control.replica_server import ReplicaServer
 from distributor.control.wire_values import NotUnderstoodError
 from distributor.errors import CommandError, RefusedCommandError
 from tests.support.control_sessions import INSTANCE, Works
-from tests.support.operators import ROUTE, FakeDesk, served
+from tests.support.operators import AIMED, ROUTE, FakeDesk, served
 
 pytestmark = pytest.mark.net
 
@@ -28,13 +28,58 @@ def test_who_is_named_is_asked_next():
     assert knows.asked[0] == (RouteQuestion("orders"),)
 
 
-def test_two_that_name_each_other_are_asked_once():
+def test_who_is_named_is_asked_though_time_is_up():
+    ready, knows = FakeDesk(), FakeDesk()
+    with served(knows) as there, served(ready) as place, OperatorClient(place) as client:
+        ready.failure = NotInChargeError(there)
+        assert client.wait(0) == knows.waited_for
+
+
+def test_two_that_name_each_other_are_asked_until_time_is_up():
     one, other = FakeDesk(), FakeDesk()
     with served(one) as first, served(other) as second, OperatorClient(first) as client:
         one.failure, other.failure = NotInChargeError(second), NotInChargeError(first)
         with pytest.raises(RefusedCommandError, match="is not in charge: ask the one at"):
-            client.wait(1)
-    assert (len(one.asked), len(other.asked)) == (1, 1)
+            client.wait(3 * AGAIN_S)
+    assert 2 <= len(one.asked) <= 4, "and not in a loop"
+    assert 2 <= len(other.asked) <= 4
+
+
+class LaterDesk(FakeDesk):
+    """A controller that fails so often at first."""
+
+    def __init__(self, failure, times):
+        super().__init__()
+        self.failure, self.times = failure, times
+
+    def _answer(self, *asked):
+        if len(self.asked) == self.times:
+            self.failure = None
+        return super()._answer(*asked)
+
+
+@pytest.mark.parametrize("failure", [NotInChargeError(""), DemandLostError("who knows")], ids=repr)
+def test_a_demand_is_made_again_until_one_is_in_charge(failure):
+    desk = LaterDesk(failure, 2)
+    with served(desk) as place, OperatorClient(place) as client:
+        assert client.retarget(3, "south", 10) == [AIMED]
+    assert len(desk.asked) == 3
+
+
+def test_holes_are_not_passed_again_where_it_is_not_known_whether_they_are():
+    desk = LaterDesk(DemandLostError("who knows"), 1)
+    with (
+        served(desk) as place,
+        OperatorClient(place) as client,
+        pytest.raises(RefusedCommandError, match="who knows"),
+    ):
+        client.resume(3, "orders", 10)
+
+
+def test_one_that_was_named_and_has_ended_is_waited_for(free_ports):
+    desk = LaterDesk(NotInChargeError(f"127.0.0.1:{free_ports(1)}"), 2)
+    with served(desk) as place, OperatorClient(place) as client:
+        assert client.explain("orders", None, 10) == [ROUTE]
 
 
 @pytest.mark.parametrize(
