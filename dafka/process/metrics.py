@@ -29,7 +29,9 @@ UNREADABLE = Counter(
 PEERS = Gauge("dafka_peers", "Nodes this node is connected to", ["role", "address"])
 PEERS_LEFT = Counter("dafka_peers_left", "Peers left: silent, their connection gone", ["role"])
 CUT = Counter(
-    "dafka_connections_cut", "Connections cut because they filled the process's memory", ["reason"]
+    "dafka_connections_cut",
+    "Connections cut, for filling the process's memory or for what they sent a publisher",
+    ["reason"],
 )
 UNREAD = Gauge(
     "dafka_unread_meshes",

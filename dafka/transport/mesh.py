@@ -36,18 +36,11 @@ from dafka.protocol.presence import (
     TwinHeard,
 )
 from dafka.transport import sockets
-from dafka.transport.access import may_subscribe, taken
+from dafka.transport.access import taken
+from dafka.transport.admission import Admission
 from dafka.transport.binding import Binding
-from dafka.transport.curve import (
-    authenticator,
-    checked_binding,
-    guard,
-    prove,
-    refuse_keys_within,
-    user_of,
-)
+from dafka.transport.curve import checked_binding, guard, prove, refuse_keys_within
 from dafka.transport.names import HostNames
-from dafka.transport.shedder import shedder
 from dafka.transport.sockets import ConnectionChange, Connections, receive_frames, send_frames
 from dafka.transport.subscribers import Subscribers
 from dafka.transport.unread import Listening, Unread
@@ -139,16 +132,13 @@ class Mesh:
             Unread(self._publisher),
             Listening(counted=credentials is not None),
         )
-        if credentials is not None:
-            self._publisher.set(zmq.XPUB_MANUAL, 1)
+        self._admission = Admission(self._publisher, credentials)
         self._slots, self._names = SlotListeners(), HostNames()
         self._watch = _watch_of(cluster)
         """Until it is known that somebody can read what this node sends."""
         self._company = Company.ALIKE if self._watch is None else Company.UNKNOWN
         """What `wake` has told of it."""
         self._refuses_others = refuses_others
-        self._disordered = False
-        """Whether ZeroMQ may take one peer's subscription for another's."""
         guard(self._publisher, credentials)
         self._subscribers = Subscribers(credentials)
         self._endpoint = ""
@@ -407,13 +397,11 @@ class Mesh:
             try:
                 frame = self._publisher.recv(zmq.NOBLOCK, copy=False)
             except zmq.Again:
-                self._disordered = False
+                self._admission.all_read()
                 return
             verb, prefix = frame.bytes[:1], frame.bytes[1:]
             if verb not in (b"\x00", b"\x01"):
-                # ZeroMQ takes the next subscriber off its queue for this too, so until all is read
-                # the one that `set` would apply to is not the one whose subscription it is.
-                self._disordered = True
+                self._admission.disorder(frame)
                 yield Dropped("no subscription")
                 continue
             subscription = self._dialect.subscription(prefix)
@@ -422,12 +410,11 @@ class Mesh:
             if verb == b"\x00":
                 self._unsubscribe(prefix, subscription)
                 continue
-            if self._credentials is not None:
-                if not self._may_subscribe(frame, subscription):
-                    yield Dropped("subscription not permitted")
-                    continue
-                # To whom the subscription just received belongs: nobody is subscribed otherwise.
-                self._publisher.set(zmq.SUBSCRIBE, prefix)
+            if not self._admission.subscribe(frame, prefix, subscription):
+                if subscription is not None:
+                    self._listening.refused(*subscription)
+                yield Dropped("subscription not permitted")
+                continue
             if subscription is not None:
                 self._singles.listened(*subscription)
                 self._bundles.listened(*subscription)
@@ -442,25 +429,7 @@ class Mesh:
     def _unsubscribe(self, prefix: bytes, subscription: tuple[MessageId, str] | None) -> None:
         if subscription is not None and self._listening.left(*subscription):
             self._singles.left(*subscription)
-        if self._credentials is not None and not self._disordered:
-            self._publisher.set(zmq.UNSUBSCRIBE, prefix)
-
-    def _may_subscribe(self, frame: zmq.Frame, subscription: tuple[MessageId, str] | None) -> bool:
-        assert self._credentials is not None
-        key = user_of(frame)
-        rights = self._credentials.access.of(key)
-        permitted = (
-            rights is not None
-            and subscription is not None
-            and (may_subscribe(rights, key, *subscription))
-        )
-        if permitted and not self._disordered:
-            return True
-        if subscription is not None:
-            self._listening.refused(*subscription)
-        if not permitted and shedder.watching and shedder.refused(frame, key):
-            authenticator.shut_out(key)
-        return False
+        self._admission.unsubscribe(prefix)
 
     def _receive_beacons(
         self, tower: str, socket: zmq.Socket[bytes], now_ms: int

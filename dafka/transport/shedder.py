@@ -1,4 +1,4 @@
-"""This process's thread that cuts connections which fill its memory; see `shedding.py` for which.
+"""This process's thread that cuts connections: who fills its memory (`shedding.py`), and others.
 
 A thread of its own, as the one that a socket belongs to may sit in one call of ZeroMQ for seconds.
 What it needs to know the kernel says: how large the process is, what each connection has received.
@@ -109,6 +109,8 @@ class Shedder:
         self._taken: set[int] = set()
         self._refused: dict[str, _Refused] = {}
         """By key, since it watches."""
+        self._due: dict[int, str] = {}
+        """See `cut`."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._bound: dict[zmq.Socket[bytes], tuple[int, tuple[NamesBound, int]]] = {}
@@ -164,6 +166,22 @@ class Shedder:
         known.count += 1
         known.descriptors.add(int(frame.get(zmq.SRCFD)))
         return known.count >= REFUSED_MAX
+
+    def cut(self, frame: zmq.Frame, reason: str) -> None:
+        """Have the connection cut that a message came on, soon, however large the process is.
+
+        Args:
+            frame: Of the message; one that did not come by TCP is left.
+            reason: Of the metric.
+        """
+        with suppress(zmq.ZMQError), self._lock:  # of inproc: it has no descriptor
+            self._due[int(frame.get(zmq.SRCFD))] = reason
+
+    def due(self) -> dict[int, str]:
+        """Descriptors that are to be cut since the last call, with the reason."""
+        with self._lock:
+            due, self._due = self._due, {}
+        return due
 
     def _start(self) -> None:
         if not Path("/proc/self/statm").exists():
@@ -269,6 +287,8 @@ class _Lookout:
             self._shedder.watching = True
         elif self._shedder.watching:
             self._shedder.rest()
+        if due := self._shedder.due():
+            self._cut_due(due, now)
         rest_s = CALM_S if watching else TICK_S
         if self._is_due(now):
             self._look(now)
@@ -306,6 +326,15 @@ class _Lookout:
             if cut.connection.came:
                 self._shut_out.add(_host(cut.connection), now)
             self._tell(cut, now)
+
+    def _cut_due(self, due: dict[int, str], now: int) -> None:
+        """Cut who has sent a publisher what it cannot use; not what has its descriptor by now."""
+        there = list(self._descriptors.connections(*self._shedder.ways()))
+        for one in there:
+            reason = due.get(one.descriptor)
+            if reason is not None and one.names.connection and self._end(one):
+                metrics.CUT.labels(reason).inc()
+                log.warning("connection cut", extra={"peer": one.peer, "reason": reason})
 
     def _end(self, connection: WatchedConnection) -> bool:
         try:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
-import threading
 from contextlib import suppress
 
 import pytest
@@ -18,7 +17,7 @@ from dafka.protocol.events import PeerLeft, PeerListened, Received, ReceivedToge
 from dafka.protocol.presence import Disconnect, Heard, PresenceSettings, Refused
 from dafka.transport import sockets
 from dafka.transport.access import Access, Rights, fingerprint
-from dafka.transport.curve import guard, prove
+from dafka.transport.curve import guard
 from dafka.transport.keys import Credentials, new_keys
 from dafka.transport.mesh import STARTING_MS, Mesh
 from dafka.transport.tower import TowerSockets
@@ -365,99 +364,6 @@ def test_a_host_of_another_machine_is_refused(world):
         Mesh(Cluster(world.endpoints.inbound, host="192.0.2.1", insecure=True), "AA")
 
 
-class Keyed:
-    """A mesh in a cluster with keys, whose publisher is read only when the test says so."""
-
-    def __init__(self, endpoints, opened):
-        cluster, reader, nobody = new_keys(), new_keys(), new_keys()
-        access = Access(cluster[0], {reader[0]: Rights(read=("orders",)), nobody[0]: Rights()})
-        self._keys = Credentials(access, *cluster)
-        self.mesh = opened(Mesh(Cluster(endpoints.inbound, credentials=self._keys), "AA"))
-        self._publisher = self.mesh._publisher
-        self._asked = 0
-        self._opened = opened
-        holders = [Credentials(access, *one) for one in (reader, nobody)]
-        self.reader, self.nobody = (self._peer(opened, one) for one in holders)
-        self._holders = dict(zip((self.reader, self.nobody), holders, strict=True))
-
-    def _peer(self, opened, credentials):
-        """A peer that has been heard of, so that it is connected."""
-        peer = opened(zmq.Context.instance().socket(zmq.XSUB))
-        prove(peer, credentials, self._keys.public)
-        peer.connect(self._publisher.last_endpoint.decode())
-        peer.send(b"\1L")
-        assert self._publisher.poll(WAIT_MS)
-        self.read()
-        return peer
-
-    def queue(self, peer, frame):
-        """Have it arrive behind what has, unread: ZeroMQ takes it in when it is asked for news."""
-        peer.send(frame)
-        for _ in range(5):
-            assert self._publisher.poll(WAIT_MS)
-            threading.Event().wait(0.01)
-
-    def read(self):
-        return list(self.mesh.receive(self._publisher, 0))
-
-    def hears(self, peer):
-        """Whether a head of orders is sent to a peer, and nothing else."""
-        self._asked += 1
-        end = f"S{self._asked}"
-        for topic in ("orders", "audit"):
-            self.mesh.publish(messages.Head(topic, "AA", 7))
-        self.mesh.publish(messages.StoreHello(end, "S1"))
-        found = []
-        while f"L{end}".encode() not in found:
-            assert peer.poll(WAIT_MS)
-            found.append(peer.recv_multipart()[0])
-        own = found[-2:-1] if found[-2:-1] == [b"Horders"] else []
-        assert b"Haudit" not in found
-        return own != []
-
-    def again(self, peer):
-        """Another connection of the reader, or of who has a right to nothing."""
-        return self._peer(self._opened, self._holders[peer])
-
-    def mark(self, peer):
-        """What the addresses begin with of who has the key of this one."""
-        return fingerprint(self._holders[peer].public)
-
-
-@pytest.fixture
-def keyed(world, opened):
-    return Keyed(world.endpoints, opened)
-
-
-def test_who_has_connected_again_is_answered_when_the_end_before_is_noticed(keyed):
-    """Such a requester was not answered any more, as long as its new connection lived."""
-    address = keyed.mark(keyed.reader) + "A" * 16
-    subscription = b"\1" + rfc46.prefix(MessageId.DIRECT_RECORDS, address)
-    other = keyed.again(keyed.reader)
-    for peer in (keyed.reader, other):
-        keyed.queue(peer, subscription)
-        keyed.read()
-    keyed.reader.close(0)
-    assert keyed._publisher.poll(WAIT_MS)
-    keyed.read()
-    assert keyed.mesh.takes(address)
-    other.close(0)
-    assert keyed._publisher.poll(WAIT_MS)
-    keyed.read()
-    assert not keyed.mesh.takes(address)
-
-
-def test_who_may_not_listen_for_answers_ends_nobodys(keyed):
-    address = keyed.mark(keyed.reader) + "A" * 16
-    prefix = rfc46.prefix(MessageId.DIRECT_RECORDS, address)
-    for peer in (keyed.reader, keyed.nobody):
-        keyed.queue(peer, b"\1" + prefix)
-        keyed.read()
-    keyed.queue(keyed.nobody, b"\0" + prefix)
-    keyed.read()
-    assert keyed.mesh.takes(address)
-
-
 def test_for_who_is_no_guest_guests_leave_sockets_and_for_an_unknown_key_nobody(world, opened):
     """Who had found no socket was never tried again, as long as it was heard."""
     cluster, *writers, unknown = (new_keys() for _ in range(5))
@@ -528,43 +434,6 @@ def test_with_keys_nobody_leaves_under_the_address_of_another_key(free_ports, op
 
     until(turn)
     assert set(left) == {own + "1", own + "2", "S1", "S2"}
-
-
-ORDERS = rfc46.prefix(MessageId.HEAD, "orders")
-
-
-def test_who_may_read_is_subscribed_and_nobody_else(keyed):
-    keyed.queue(keyed.nobody, b"\1" + ORDERS)
-    keyed.queue(keyed.reader, b"\1" + ORDERS)
-    listened = PeerListened(MessageId.HEAD, "orders")
-    assert keyed.read() == [Dropped("subscription not permitted"), listened]
-    assert (keyed.hears(keyed.reader), keyed.hears(keyed.nobody)) == (True, False)
-
-
-@pytest.mark.parametrize("garbage", [b"", b"\2" + ORDERS, b"hello"], ids=repr)
-def test_garbage_does_not_give_one_peers_subscription_to_another(keyed, garbage):
-    keyed.queue(keyed.nobody, garbage)
-    keyed.queue(keyed.reader, b"\1" + ORDERS)
-    keyed.queue(keyed.nobody, b"\1" + ORDERS)
-    found = keyed.read()
-    assert not keyed.hears(keyed.nobody)
-    unclear = Dropped("subscription not permitted")
-    assert found == [Dropped("no subscription"), unclear, unclear]
-    # What comes when all that is in disorder has been read can be told apart again.
-    keyed.queue(keyed.reader, b"\1" + ORDERS)
-    assert keyed.read() == [PeerListened(MessageId.HEAD, "orders")]
-    assert keyed.hears(keyed.reader)
-
-
-@pytest.mark.parametrize("verb", [b"\0", b"\2"], ids=repr)
-def test_nobody_unsubscribes_another_peer(keyed, verb):
-    keyed.queue(keyed.reader, b"\1" + ORDERS)
-    keyed.queue(keyed.nobody, verb + ORDERS)
-    keyed.read()
-    keyed.queue(keyed.nobody, b"hello")
-    keyed.queue(keyed.nobody, b"\0" + ORDERS)
-    keyed.read()
-    assert keyed.hears(keyed.reader)
 
 
 def test_who_ends_has_left_behind_the_last_that_it_has_said(world, pair, until):
