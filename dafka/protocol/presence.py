@@ -281,6 +281,8 @@ class PresenceMachine:
         beacon = event.beacon
         if (beacon.address, beacon.key) == (self._beacon.address, self._beacon.key):
             return self._tower_heard(event, now_ms)
+        if beacon.echo:
+            return []  # of who says that he is this node: a guest connects to stores only
         if beacon.endpoint in self._own_endpoints.values():
             return []  # of somebody who was there before this node
         if not event.of_key:

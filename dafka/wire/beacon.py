@@ -66,12 +66,16 @@ class NodeBeacon:
 
 @dataclass(frozen=True, slots=True)
 class TowerBeacon:
-    """A tower passes on where a node can be reached, and whether that is a guest."""
+    """A tower passes on where a node can be reached, and whether that is a guest.
+
+    An echo is for the guest alone that it names.
+    """
 
     address: str
     endpoint: str
     key: str = ""
     guest: bool = False
+    echo: bool = False
 
 
 def encode_node_beacon(beacon: NodeBeacon) -> list[bytes]:
@@ -125,8 +129,8 @@ def decode_tower_beacon(frames: Sequence[bytes]) -> TowerBeacon | None:
         raise WireError("beacon")
     _check_address(frames[1])
     endpoint = peer_endpoint(text(frames[2]))
-    guest = frames[0] == OF_GUEST_TO_OTHERS
-    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]), guest)
+    guest, echo = frames[0] == OF_GUEST_TO_OTHERS, frames[0].startswith(OF_GUEST)
+    return TowerBeacon(text(frames[1]), str(endpoint), _key(frames[3:]), guest, echo)
 
 
 _LABEL = r"[a-z0-9_][a-z0-9_-]{0,62}"

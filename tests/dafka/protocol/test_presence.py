@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from dafka.limits import PEERS_MAX
@@ -219,6 +221,18 @@ def test_at_a_store_guests_are_peers_as_all_are():
     presence = PresenceMachine(ME, PresenceSettings(peers_max=1), [TOWER], store=True)
     presence.handle(guest(0), 0)
     assert presence.handle(node(0), 0) == [Dropped("too many peers")]
+
+
+def test_a_guest_connects_to_nobody_who_says_that_he_is_this_one():
+    """Any key filled its room for peers: a tower copies his beacons to who has that address."""
+    presence = PresenceMachine(replace(ME, key="k" * 40), SETTINGS, [TOWER])
+    for number in range(3):
+        other = TowerBeacon("ME", f"tcp://127.0.0.1:{number + 1}", "o" * 40, echo=True)
+        assert presence.handle(heard(other), 0) == []
+    own = heard(TowerBeacon("ME", "tcp://127.0.0.1:5000", "k" * 40, echo=True))
+    presence.handle(own, 0)
+    presence.handle(Woke(), 2_500)
+    assert (presence.peers, presence.handle(Woke(), 3_500)[1:]) == (0, []), "its tower is there"
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,8 @@ def test_node_beacons_survive(address, host, port, kind):
     addresses, st.integers(1, 65_535), st.sampled_from(["10.0.0.1", "[::1]", "[::ffff:10.0.0.1]"])
 )
 def test_tower_beacons_survive(address, port, host):
-    beacon = TowerBeacon(address, f"tcp://{host}:{port}")
     for kind in (*KINDS, echo_of(address)):
+        beacon = TowerBeacon(address, f"tcp://{host}:{port}", echo=kind.startswith(OF_GUEST))
         assert decode_tower_beacon(encode_tower_beacon(beacon, kind)) == beacon
 
 
