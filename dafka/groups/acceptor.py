@@ -41,7 +41,7 @@ from dafka.groups.membership import (
 )
 from dafka.limits import GROUP_NUMBERS_AHEAD_MAX, GROUPS_MAX
 from dafka.storage.log import TableEntry
-from dafka.wire.primitives import octets_of
+from dafka.wire.primitives import octets_of, text
 
 if TYPE_CHECKING:
     from dafka.groups.membership import Accept, Beat, Prepare
@@ -229,6 +229,22 @@ class Registers:
         value = json.dumps([promised, accepted, encode(membership).decode()]).encode()
         self._log.append((), entries=[TableEntry(TABLE, octets_of(group), value)])
         register.promised, register.accepted, register.membership = promised, accepted, membership
+
+
+def taken(log: RecordLog, prefix: str, after: bytes, count_max: int) -> list[tuple[str, Ballot]]:
+    """Return groups whose names begin so, with the ballot of what their registers have.
+
+    Args:
+        log: Where they are kept.
+        prefix: Of the names.
+        after: The name behind which to begin; empty for the first.
+        count_max: How many.
+
+    Raises:
+        StorageError: The disk refused.
+    """
+    rows = log.scan(TABLE, octets_of(prefix), count_max, after or None)
+    return [(text(group), Ballot(*json.loads(row)[1])) for group, row in rows]
 
 
 def _check_ahead(ballot: Ballot, register: _Register) -> None:

@@ -21,6 +21,8 @@ from dafka.query import messages
 from dafka.query.messages import decode_answer, encode
 from dafka.query.slot_steps import (
     LOOK,
+    RegistersRequest,
+    RegistersResponse,
     SlotRanges,
     SlotRowsRequest,
     SlotRowsResponse,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from dafka.groups.commit import Commit
-    from dafka.groups.membership import Accept, Accepted, Prepare, Promise, Roster
+    from dafka.groups.membership import Accept, Accepted, Ballot, Prepare, Promise, Roster
     from dafka.model import PartitionShare
     from dafka.storage.holds import HoldWord
     from dafka.transport.keys import Credentials
@@ -496,6 +498,17 @@ class StoreClient:
             if not page.after:
                 return
             after = self._continued(after, (max(after, page.after),), 0)
+
+    def registers(self) -> dict[str, Ballot]:
+        """Return of each register of runs that the store has the ballot of what it has taken."""
+        found: dict[str, Ballot] = {}
+        after = b""
+        while True:
+            page = self._ask(RegistersRequest(after), RegistersResponse)
+            found |= {text(group): ballot for group, ballot in page.accepted}
+            if not page.after:
+                return found
+            after = self._continued(after, (max(after, page.after),), len(found))
 
     def catch_up(self) -> None:
         """Tell the store that it has all that each of the others had: its disk is new no more."""

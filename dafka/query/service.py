@@ -18,11 +18,11 @@ from dafka.groups.link_sync import LinkSync
 from dafka.groups.writers import Writers
 from dafka.limits import DELETED_BATCHES_MAX, DIGEST_BYTES_MAX, DIGEST_RECORDS_MAX, READ_BYTES_MAX
 from dafka.model import ALL_SLOTS, Partition, PartitionShare
-from dafka.query import messages
+from dafka.query import messages, slot_steps
 from dafka.query.messages import VERSION, decode_question, encode
 from dafka.query.paging import PAGE_BYTES_MAX, page
 from dafka.query.slot_share import is_kept
-from dafka.query.slot_steps import SlotRowsRequest, SlotsRequest, moving, part_of, slots_answer
+from dafka.query.slot_steps import SlotQuestion, moving, part_of, slots_answer
 from dafka.records.batch import newest_ms, raw_records
 from dafka.records.digest import (
     digest_of_batches,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
         Question,
         RecordQuestion,
     )
-    from dafka.query.slot_steps import SlotQuestion
     from dafka.reasons import Reason
     from dafka.storage.log import Extent, RecordLog
     from dafka.transport.access import Rights
@@ -220,7 +219,7 @@ def _of_share(
     kept_slots: KeptSlots,
     now_ms: int,
 ) -> Answer:
-    if isinstance(question, SlotsRequest | SlotRowsRequest):
+    if isinstance(question, SlotQuestion):
         try:
             return slots_answer(question, log, kept_slots, now_ms)
         except MisuseError as error:
@@ -324,8 +323,9 @@ def _permitted(question: Question, rights: Rights) -> bool:
             messages.LinkSyncRequest()
             | messages.HoldRequest()
             | messages.WritersRequest()
-            | SlotsRequest()
-            | SlotRowsRequest()
+            | slot_steps.SlotsRequest()
+            | slot_steps.SlotRowsRequest()
+            | slot_steps.RegistersRequest()
         ):
             return all(map(rights.may_mirror, _mirrored(question)))
         case _:
@@ -339,7 +339,7 @@ def _mirrored(
     | SlotQuestion,
 ) -> set[str]:
     """The topics that only distributors tell of like this."""
-    if isinstance(question, SlotsRequest | SlotRowsRequest):
+    if isinstance(question, SlotQuestion):
         return {""}  # a slot has records of all topics
     rows = question.floors if isinstance(question, messages.HoldRequest) else ()
     return {COMMITS_TOPIC, *(text(topic) for topic, _, _ in rows)}

@@ -10,10 +10,12 @@ dies in between, to look again goes on from where it is.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
 
 from dafka.errors import QueryError
 from dafka.limits import BATCH_RECORDS_MAX
 from dafka.model import ALL_SLOTS, SYSTEM, Partition, Slots, slot_of
+from dafka.query.register_mover import RegisterMover
 from dafka.query.slot_steps import SlotsRequest, part_of, slots_in, told
 from dafka.storage.passed_over import RANGES_MAX
 from dafka.wire.primitives import octets_of
@@ -119,27 +121,34 @@ class SlotMover:
         copies: How many have to keep a slot that one gives up.
         leaving: Stores that are about to end: who joins has to have what they have, nobody gives
             up what only they keep beside him, and all have to have what is kept by all.
+        name: Unlike that of all others that move something; drawn if not given.
     """
 
     def __init__(
-        self, stores: Sequence[StoreClient], copies: int, leaving: Sequence[StoreClient] = ()
+        self,
+        stores: Sequence[StoreClient],
+        copies: int,
+        leaving: Sequence[StoreClient] = (),
+        name: str = "",
     ) -> None:
         self._stores, self._copies, self._leaving = stores, copies, leaving
+        self._registers = RegisterMover(stores, leaving, name or uuid4().hex)
 
     def look(self) -> str:
         """Take the steps that can be taken; return what is waited for, empty if all is done."""
         try:
-            return self._join() or self._give_up() or self._owed()
+            return self._join() or self._give_up() or self._owed() or self._registers.look()
         except QueryError as error:
             return str(error)
 
     def owed(self) -> str:
         """What keeps stores from ending: one that stays lacks what a cluster says of itself.
 
-        All stores keep that, so with the last that has it it would be gone.
+        All stores keep that, so with the last that has it it would be gone; and so with what runs
+        were agreed on.
         """
         try:
-            return self._owed()
+            return self._owed() or self._registers.look()
         except QueryError as error:
             return str(error)
 

@@ -20,6 +20,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import astuple
 
 from dafka.errors import MisuseError
+from dafka.groups.acceptor import taken
+from dafka.groups.commit import SINKS
+from dafka.groups.membership import Ballot  # noqa: TC001 (messages are made from it)
 from dafka.limits import (
     ADDRESS_BYTES_MAX,
     NAMED_MAX,
@@ -127,8 +130,30 @@ class SlotRowsResponse(Struct, frozen=True, array_like=True, tag="slot rows"):
     after: Cursor = b""
 
 
-SlotQuestion = SlotsRequest | SlotRowsRequest
-SlotAnswer = SlotsResponse | SlotRowsResponse
+class RegistersRequest(Struct, frozen=True, array_like=True, tag="registers"):
+    """Which registers of runs do you have, as no member of theirs can bring them to another store?
+
+    Attributes:
+        after: Where the list goes on.
+    """
+
+    after: Cursor = b""
+
+
+class RegistersResponse(Struct, frozen=True, array_like=True, tag="registers"):
+    """Some of them.
+
+    Attributes:
+        accepted: Group, and the ballot of what it has taken.
+        after: Behind what to ask for more; empty if there are no more.
+    """
+
+    accepted: Annotated[tuple[tuple[_Name, Ballot], ...], Meta(max_length=ROWS_MAX)]
+    after: Cursor = b""
+
+
+SlotQuestion = SlotsRequest | SlotRowsRequest | RegistersRequest
+SlotAnswer = SlotsResponse | SlotRowsResponse | RegistersResponse
 
 
 class MovingSlots(Struct, frozen=True, array_like=True):
@@ -242,6 +267,8 @@ def slots_answer(
     """
     if isinstance(question, SlotRowsRequest):
         return rows(question, log)
+    if isinstance(question, RegistersRequest):
+        return registers(question, log)
     return step(question, kept_slots, now_ms)
 
 
@@ -267,3 +294,14 @@ def rows(question: SlotRowsRequest, log: RecordLog) -> SlotRowsResponse:
         for each in passed
     )
     return SlotRowsResponse(tuple(ranges), after or b"")
+
+
+def registers(question: RegistersRequest, log: RecordLog) -> RegistersResponse:
+    """Return some registers of runs.
+
+    Raises:
+        StorageError: The disk refused.
+    """
+    found = taken(log, SINKS, question.after, ROWS_MAX)
+    accepted = tuple((octets_of(group), ballot) for group, ballot in found)
+    return RegistersResponse(accepted, accepted[-1][0] if len(found) == ROWS_MAX else b"")

@@ -102,6 +102,8 @@ class SimMover:
         """Whether nothing was left to be moved when it looked last."""
         self._stores, self._copies, self._apart = stores, copies, apart
         self._thread: SimThread | None = None
+        self._begun = 0
+        """How often, for a name that nobody has had."""
         self._before: list[tuple[str, Slots, dict[Partition, int]]] = []
         """What stores kept and had on their disks before they were looked at."""
         self._early: list[str] = []
@@ -166,7 +168,8 @@ class SimMover:
         clients = [
             StoreClient(store.name, connect=_Connected(self, store)) for store in self._stores
         ]
-        mover = SlotMover(clients, self._copies)
+        self._begun += 1
+        mover = SlotMover(clients, self._copies, name=f"{self.name}-{self._begun}")
         while True:
             self._before = [(one.name, one.slots, one.log.ends()) for one in self._stores]
             waits_for = mover.look()

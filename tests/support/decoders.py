@@ -19,9 +19,17 @@ from dafka.gateway.broker import KafkaPartition, Topic
 from dafka.gateway.events import LedgerLine, LineKind, Produced
 from dafka.gateway.wire import parse
 from dafka.groups import commit
+from dafka.groups.membership import Ballot
 from dafka.model import Partition, TowerEndpoints
 from dafka.query import messages as query
-from dafka.query.slot_steps import SlotRowsRequest, SlotRowsResponse, SlotsRequest, SlotsResponse
+from dafka.query.slot_steps import (
+    RegistersRequest,
+    RegistersResponse,
+    SlotRowsRequest,
+    SlotRowsResponse,
+    SlotsRequest,
+    SlotsResponse,
+)
 from dafka.records.batch import BatchBuilder, checked_count, enclosed, raw_records
 from dafka.records.client_batch import checked_batch
 from dafka.records.compression import Codec
@@ -174,6 +182,7 @@ QUESTIONS = [
     SlotsRequest("ask", stores=(("AA", ((0, 2_048),)), ("BB", ((2_048, 4_096),)))),
     SlotsRequest("drop", token="opening.1"),
     SlotRowsRequest("passed over", ((0, 2_048),), b"after"),
+    RegistersRequest(b"after"),
 ]
 ANSWERS = [
     query.TopicsResponse((b"a", b"b"), True),
@@ -193,6 +202,7 @@ ANSWERS = [
     query.WritersResponse((7, 9)),
     SlotsResponse(((0, 2_048),), ((0, 4_096),), ((2_048, 4_096),), store="AA"),
     SlotRowsResponse(((b"flights", b"AA", 0, 10),), b"after"),
+    RegistersResponse(((b"__sink.a", Ballot(7, "p")),), b"after"),
     query.HealthResponse("AA", 1, 2),
     query.ErrorResponse("storage", "no room"),
 ]

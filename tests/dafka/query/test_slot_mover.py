@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dafka.errors import QueryError, RefusedError
+from dafka.groups import membership
+from dafka.groups.acceptor import Registers
+from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
@@ -30,6 +33,7 @@ class MovedStore:
         self.name = name
         self.log = MemoryLog(name)
         self.kept_slots = KeptSlots(self.log, slots, joins=joins)
+        self.registers = Registers(self.log, -3_600_000)
         self.down = False
         self.now_ms = self.openings = 0
         self.hears = []
@@ -62,7 +66,8 @@ class MovedStore:
             raise QueryError(f"store at {self.name} does not answer")
         for each in self.hears:
             each()
-        return answer(question, self.log, kept_slots=self.kept_slots, now_ms=self.now_ms)
+        kept = {"registers": self.registers, "kept_slots": self.kept_slots}
+        return answer(question, self.log, **kept, now_ms=self.now_ms)
 
     def close(self):
         pass
@@ -370,3 +375,16 @@ def test_a_store_that_tells_of_no_slots_is_named(old, monkeypatch):
     assert mover_of(old).look() == (
         "store at old told of slots that are none: a range of slots ends before it begins"
     )
+
+
+@pytest.mark.parametrize("leaves", [True, False])
+def test_what_runs_were_agreed_on_is_handed_over_to_who_stays_or_comes(leaves):
+    before, after = MovedStore("S0", ALL_SLOTS), MovedStore("S1", ALL_SLOTS)
+    agreed = Membership(1, 1, {"run": Member((b"that",), 2_000)})
+    before.registers.prepare(Prepare("__sink.a", Ballot(1, "p")), 0)
+    before.registers.accept(Accept("__sink.a", Ballot(1, "p"), membership.encode(agreed)), 0)
+    if leaves:
+        assert mover_of(after, leaving=[before]).owed() == ""
+    else:
+        assert mover_of(before, after).look() == ""
+    assert after.registers.generation("__sink.a", 0) == 1

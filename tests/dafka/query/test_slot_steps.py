@@ -9,6 +9,7 @@ from dafka.query.service import answer
 from dafka.query.slot_steps import (
     LOOK,
     MovingSlots,
+    RegistersRequest,
     SlotRowsRequest,
     SlotsRequest,
     moving,
@@ -68,7 +69,8 @@ def test_who_looks_is_told_what_moves():
 
 
 @pytest.mark.parametrize(
-    "question", [SlotsRequest("stop", ((0, 1),)), SlotRowsRequest("passed over", ())]
+    "question",
+    [SlotsRequest("stop", ((0, 1),)), SlotRowsRequest("passed over", ()), RegistersRequest()],
 )
 def test_who_moves_slots_has_the_right_to_mirror_all_topics(question):
     def refused(rights):

@@ -26,7 +26,9 @@ def acknowledge_what_joins(patch):
 
 def drop_what_nobody_else_has(patch):
     """A store gives up without looking at others."""
-    patch.setattr(sim_mover, "SlotMover", lambda stores, _copies: SlotMover(stores, 0))
+    patch.setattr(
+        sim_mover, "SlotMover", lambda stores, _copies, name: SlotMover(stores, 0, name=name)
+    )
     patch.setattr(SlotMover, "_join", lambda self: "")
 
 
