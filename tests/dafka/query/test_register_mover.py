@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from dafka.cluster import Cluster
@@ -154,6 +156,47 @@ def test_what_is_on_its_way_to_a_store_that_ends_is_not_taken_there(stores, time
     assert mover(new, [other]).look() == ""
     assert not second.accept(Accept(GROUP, ballot, offered)).granted
     assert register(new, time).read() == NOBODY
+
+
+def replaced(new, leaving, time):
+    """End stores, one after the other, each once all is handed over."""
+    while leaving:
+        if mover(new, leaving, f"m{len(leaving)}").look():
+            time.sleep(SESSION_MS / 1_000)
+        else:
+            leaving.pop().down = True
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_offered_before_is_agreed_on_by_both_or_by_none(seed):
+    """Words of a round that began before are taken at any moment while stores are replaced."""
+    chance, time = random.Random(seed), Time()
+    stores = [Acceptor(f"tcp://127.0.0.1:{number}", time) for number in range(1, 7)]
+    old = stores[:3]
+    stays = chance.sample(old, chance.randint(0, 2))
+    new = [*stays, *stores[3 : 3 + chance.randint(1, 3)]]
+    if chance.random() < 0.5:
+        agree(old, time, 1)
+    ballot = Ballot(5, "p")
+    promised = chance.sample(old, chance.randint(2, 3))
+    for one in promised:
+        one.registers.prepare(Prepare(GROUP, ballot), time.now_ms())
+    offered = encode(enrolled_run(AgreedRun(Manifest("job", 2, True, ())), 2, 3))
+    coming, granted = chance.sample(old, 3), []
+
+    def comes():
+        if coming and chance.random() < 0.2 and not coming[-1].down:
+            one = coming.pop()
+            word = one.registers.accept(Accept(GROUP, ballot, offered), time.now_ms())
+            granted.extend([one] * word.granted)
+
+    for one in stores:
+        one.hears.append(comes)
+    replaced(new, [one for one in old if one not in stays], time)
+    for _ in range(20):
+        comes()
+    if len(granted) > 1:
+        assert run_of(new, time) == 2
 
 
 def test_who_agrees_meanwhile_goes_first_in_the_end(stores, time):
