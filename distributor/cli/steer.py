@@ -196,25 +196,30 @@ def resume(
 
 
 def _resumed(endpoints: Sequence[str], topic: str) -> PassedOver:
-    """Have all shares go on; of shares those refuse that have nothing to pass over.
+    """Have all shares go on that have something to pass over.
 
     Raises:
-        CommandError: All do, or one does not answer.
+        CommandError: None has, or one refuses or does not answer.
     """
-    passed: list[PassedOver] = []
     refusals: list[CommandError] = []
+    partitions = records = 0
     with ExitStack() as stack:
         clients = [stack.enter_context(ControlClient(endpoint)) for endpoint in endpoints]
         for client in clients:
             client.links()  # who is silent is told of before anything is done
         for client in clients:
             try:
-                passed.append(client.resume(topic))
+                passed = client.resume(topic)
             except CommandError as error:
                 refusals.append(error)
-    if not passed:
-        raise refusals[0]
-    return PassedOver(sum(one.partitions for one in passed), sum(one.records for one in passed))
+                continue
+            partitions, records = partitions + passed.partitions, records + passed.records
+    if refusals:
+        others = f"; other shares go on with {counted(partitions, 'partition')}"
+        raise CommandError(f"{refusals[0]}{others if partitions else ''}") from refusals[0]
+    if not partitions:
+        raise CommandError(f"no partition of topic {topic!r} is overtaken here")
+    return PassedOver(partitions, records)
 
 
 def lost(

@@ -209,6 +209,20 @@ def test_nothing_is_passed_over_where_a_share_does_not_answer(halves):
 
 
 @pytest.mark.net
+def test_a_share_that_refuses_is_told_where_others_go_on(halves):
+    """It was hidden, and who asked believed that all of the topic went on."""
+    held = OvertakenLink((3, 5))
+    held.holding = True
+    halves.serve("c1", held, 0)
+    halves.serve("c1", OvertakenLink((1, 2)), 1)
+    words = ("--cluster", "c1", "--level", "1", "--topic", "orders")
+    found = invoke("resume", str(halves.file), *words)
+    assert isinstance(found.exception, CommandError)
+    assert "a link is on hold" in str(found.exception)
+    assert "other shares go on with 1 partition" in str(found.exception)
+
+
+@pytest.mark.net
 def test_where_no_share_has_it_is_refused(halves):
     for share in (0, 1):
         halves.serve("c1", OvertakenLink(), share)
