@@ -164,14 +164,31 @@ class Up:
 
     def __init__(self, file: Path, logs: Path) -> None:
         self._logs = logs
-        with (logs.parent / "up.txt").open("wb") as output:
+        self._said = logs.parent / "up.txt"
+        with self._said.open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "distributor", "up", str(file), "--logs", str(logs)],
                 stderr=output,
             )
 
+    def is_up(self) -> bool:
+        """Whether it has begun all its processes."""
+        return " processes are up" in self._said.read_text()
+
     def children(self) -> dict[str, int]:
-        """Process ids by the words of their command line."""
+        """Process ids by the words of their command line.
+
+        One that has only just begun has those of its parent: it is waited for.
+        """
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            found = self._children()
+            if not any("distributor up " in command for command in found):
+                return found
+            assert time.monotonic() < deadline, f"one has not become itself: {found}"
+            time.sleep(0.01)
+
+    def _children(self) -> dict[str, int]:
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
         found = {}
         for pid in listed.split():

@@ -74,6 +74,7 @@ def test_kill_9_of_every_kind_of_child_loses_and_repeats_nothing(
     for thread in traffic:
         request.addfinalizer(lambda thread=thread: thread.producer.close(0))
         thread.start()
+    wait_until(up.is_up, "all processes have begun")
     before = up.children()
     for words in (
         ("dafka store", "c1 "),
@@ -234,7 +235,7 @@ def test_a_second_one_beside_it_is_refused_and_leaves_it_alone(
     two_clusters, up, topology_file, tmp_path, wait_until
 ):
     logs = tmp_path / "logs"
-    wait_until((logs / "up.json").exists, "it has noted that it runs")
+    wait_until(up.is_up, "all processes have begun")
     before = up.children()
     as_process = f"as process {up.process.pid}"
     for command, where, told in (
