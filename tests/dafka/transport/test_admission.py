@@ -53,7 +53,7 @@ class Keyed:
     def queue(self, peer, frame):
         """Have it arrive behind what has, unread: ZeroMQ takes it in when it is asked for news."""
         peer.send(frame)
-        for _ in range(5):
+        for _ in range(20):  # a busy machine takes its time
             assert self._publisher.poll(WAIT_MS)
             threading.Event().wait(0.01)
 
