@@ -174,11 +174,12 @@ class Shedder:
             frame: Of the message; one that did not come by TCP is left.
             reason: Of the metric.
         """
-        with suppress(zmq.ZMQError), self._lock:  # of inproc: it has no descriptor
-            self._due[int(frame.get(zmq.SRCFD))] = reason
+        # Of inproc it has no descriptor, and soon another connection may have it: so by number.
+        with suppress(zmq.ZMQError, OSError), self._lock:
+            self._due[os.fstat(int(frame.get(zmq.SRCFD))).st_ino] = reason
 
     def due(self) -> dict[int, str]:
-        """Descriptors that are to be cut since the last call, with the reason."""
+        """Numbers of connections that are to be cut since the last call, with the reason."""
         with self._lock:
             due, self._due = self._due, {}
         return due
@@ -331,7 +332,7 @@ class _Lookout:
         """Cut who has sent a publisher what it cannot use; not what has its descriptor by now."""
         there = list(self._descriptors.connections(*self._shedder.ways()))
         for one in there:
-            reason = due.get(one.descriptor)
+            reason = due.get(one.number)
             if reason is not None and one.names.connection and self._end(one):
                 metrics.CUT.labels(reason).inc()
                 log.warning("connection cut", extra={"peer": one.peer, "reason": reason})

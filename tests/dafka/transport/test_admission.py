@@ -46,15 +46,23 @@ class Keyed:
         prove(peer, credentials, self._keys.public)
         peer.connect(self._publisher.last_endpoint.decode())
         peer.send(b"\1L")
-        assert self._publisher.poll(WAIT_MS)
+        self._arrived(peer)
         self.read()
         return peer
+
+    def _arrived(self, peer):
+        """Wait for something, also where the peer has to connect again: its thread looks here."""
+        for _ in range(WAIT_MS // 100):
+            peer.poll(0)
+            if self._publisher.poll(100):
+                return
+        raise AssertionError("nothing has arrived")
 
     def queue(self, peer, frame):
         """Have it arrive behind what has, unread: ZeroMQ takes it in when it is asked for news."""
         peer.send(frame)
         for _ in range(20):  # a busy machine takes its time
-            assert self._publisher.poll(WAIT_MS)
+            self._arrived(peer)
             threading.Event().wait(0.01)
 
     def read(self):
