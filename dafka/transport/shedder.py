@@ -174,6 +174,8 @@ class Shedder:
             frame: Of the message; one that did not come by TCP is left.
             reason: Of the metric.
         """
+        if self._thread is None or not self._thread.is_alive():
+            return  # nobody would take it off
         # Of inproc it has no descriptor, and soon another connection may have it: so by number.
         with suppress(zmq.ZMQError, OSError), self._lock:
             self._due[os.fstat(int(frame.get(zmq.SRCFD))).st_ino] = reason

@@ -137,6 +137,17 @@ def test_that_the_kernel_refuses_a_filter_is_said_once(shedder, opened, caplog):
     )
 
 
+def test_nobody_is_noted_to_be_cut_where_nobody_cuts(opened):
+    """It would be kept for ever, as on systems on which there is no such thread."""
+    one, other = (opened(zmq.Context.instance().socket(zmq.PAIR)) for _ in range(2))
+    one.bind("tcp://127.0.0.1:*")
+    other.connect(one.last_endpoint.decode())
+    other.send(b"x")
+    idle = Shedder()
+    idle.cut(one.recv(copy=False), "no subscription")
+    assert idle.due() == {}
+
+
 def is_let_in(endpoint):
     try:
         flood.reached(endpoint, 0.3).close()
