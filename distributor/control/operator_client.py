@@ -93,7 +93,7 @@ class OperatorClient:
             CommandError: It is not done, or that is not known; why.
         """
         asked = wire.encode_turn(LinkTurn(level, to))
-        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s, again=True))
+        return wire.decode_aimed(self._ask(wire.RETARGET, asked, timeout_s, lost_too=True))
 
     def pause(self, level: int, *, paused: bool, timeout_s: float) -> list[AimedLinkRow]:
         """Have links send nothing, or go on; return where they aim once that is kept.
@@ -109,7 +109,7 @@ class OperatorClient:
             CommandError: It is not done, or that is not known; why.
         """
         asked = wire.encode_pause(LevelPause(level, paused))
-        return wire.decode_aimed(self._ask(wire.PAUSE, asked, timeout_s, again=True))
+        return wire.decode_aimed(self._ask(wire.PAUSE, asked, timeout_s, lost_too=True))
 
     def resume(self, level: int, topic: str, timeout_s: float) -> PassedOver:
         """Have links go on behind what their source keeps no more; how much that passes over.
@@ -144,9 +144,11 @@ class OperatorClient:
             return
         self._channel = grpc.secure_channel(place, self._certificates.of_client(), _OPTIONS)
 
-    def _ask(self, method: str, octets: bytes, timeout_s: float, *, again: bool = False) -> bytes:
+    def _ask(
+        self, method: str, octets: bytes, timeout_s: float, *, lost_too: bool = False
+    ) -> bytes:
         return self._until(
-            lambda left_s: self._asked(method, octets, left_s), timeout_s, lost_too=again
+            lambda left_s: self._asked(method, octets, left_s), timeout_s, lost_too=lost_too
         )
 
     def _until(
