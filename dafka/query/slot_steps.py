@@ -9,7 +9,8 @@
 | `stop` | takes nothing in of slots that it is to give up, for `STOPPED_MS` at most |
 | `drop` | gives up what was stopped all the time since the answer with that token |
 
-Whoever says `take` or `drop` has seen in the lists of other stores that it may.
+Whoever says `take` or `drop` has seen in the lists of other stores that it may. Besides ranges
+these list what was passed over, what is forgotten, and the registers of runs.
 """
 
 from __future__ import annotations

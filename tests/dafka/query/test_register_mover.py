@@ -16,9 +16,8 @@ from dafka.query.agreement import Register
 from dafka.query.client import StoreClient
 from dafka.query.cluster_client import ClusterClient
 from dafka.query.register_mover import RegisterMover
-from dafka.query.service import answer
 from dafka.query.slot_steps import ROWS_MAX
-from dafka.storage.memory import MemoryLog
+from tests.support.asked_stores import AskedStore
 
 GROUP = f"{SINKS}{'a' * 32}"
 
@@ -36,30 +35,16 @@ class Time:
         self.at_ms += max(1, round(seconds * 1_000))
 
 
-class Acceptor:
+class Acceptor(AskedStore):
     """A store that answers for registers."""
 
     def __init__(self, name, time):
-        self.name = name
-        self.log = MemoryLog(name)
+        super().__init__(name)
         self.time = time
-        self.down = False
-        self.registers = Registers(self.log, 0)
-        self.hears = []
-        """Called before each answer."""
 
-    def __call__(self, _endpoint, _credentials):
-        return self
-
-    def ask(self, question, _timeout_ms):
-        if self.down:
-            raise QueryError(f"store at {self.name} does not answer")
-        for each in self.hears:
-            each()
-        return answer(question, self.log, registers=self.registers, now_ms=self.time.now_ms())
-
-    def close(self):
-        pass
+    @property
+    def now_ms(self):
+        return self.time.now_ms()
 
 
 @pytest.fixture

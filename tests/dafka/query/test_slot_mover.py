@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from dafka.errors import QueryError, RefusedError
+from dafka.errors import RefusedError
 from dafka.groups import membership
-from dafka.groups.acceptor import Registers
 from dafka.groups.membership import Accept, Ballot, Member, Membership, Prepare
 from dafka.model import ALL_SLOTS, Partition, Slots, address_in, slot_of
 from dafka.query.client import StoreClient
 from dafka.query.messages import encode
-from dafka.query.service import answer
 from dafka.query.slot_mover import BEHIND_MAX, SlotMover
 from dafka.query.slot_steps import ROWS_MAX, SlotsRequest, SlotsResponse
 from dafka.storage.holds import Holds
 from dafka.storage.kept_slots import STOPPED_MS, TAKEN_MS, KeptSlots
 from dafka.storage.log import ChangeOrder
-from dafka.storage.memory import MemoryLog
 from dafka.storage.passed_over import RANGES_MAX, passing
+from tests.support.asked_stores import AskedStore
 from tests.support.batches import make_batch
 
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
@@ -26,18 +24,13 @@ P_LOW, P_HIGH = (Partition("orders", address_in("AB" * 16, half, 2)) for half in
 OWN = Partition("__consumer_offsets", "AB" * 16)
 
 
-class MovedStore:
+class MovedStore(AskedStore):
     """A store without a machine: what it has is put there by the test."""
 
     def __init__(self, name, slots, *, joins=False):
-        self.name = name
-        self.log = MemoryLog(name)
+        super().__init__(name, opened_ms=-3_600_000)
         self.kept_slots = KeptSlots(self.log, slots, joins=joins)
-        self.registers = Registers(self.log, -3_600_000)
-        self.down = False
-        self.now_ms = self.openings = 0
-        self.hears = []
-        """Called before each answer."""
+        self.openings = 0
 
     def start_with(self, slots):
         """As a new process, with the same disk."""
@@ -57,20 +50,6 @@ class MovedStore:
     @property
     def kept(self):
         return self.kept_slots.keeping.kept
-
-    def __call__(self, _endpoint, _credentials):
-        return self
-
-    def ask(self, question, _timeout_ms):
-        if self.down:
-            raise QueryError(f"store at {self.name} does not answer")
-        for each in self.hears:
-            each()
-        kept = {"registers": self.registers, "kept_slots": self.kept_slots}
-        return answer(question, self.log, **kept, now_ms=self.now_ms)
-
-    def close(self):
-        pass
 
 
 def mover_of(*stores, copies=1, leaving=()):
