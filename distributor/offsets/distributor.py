@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from dafka.errors import QueryError
@@ -34,7 +35,7 @@ from distributor.offsets.translation import (
 from topology.copyflags import should_forward, with_copied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dafka.groups.commit import Commit, CommitKey
     from distributor.offsets.reading import OffsetsCluster, Place
@@ -115,6 +116,10 @@ class OffsetsDistributor:
         self._followed: dict[CommitKey, _Followed] = {}
         self._waiting: dict[CommitKey, None] = {}
         """Keys of which the target lacks something; those not looked at for longest come first."""
+        self._suspects: dict[CommitKey, None] = {}
+        """Some of them, likewise: of what was asked with them something was not answered."""
+        self._suspects_max = round_max
+        """How many are tried at once: by halves down to one that keeps back itself alone."""
         self._name = f"{source.number} at level {level}"
         self._tell_due_ms = 0
         self._renewed = True
@@ -129,7 +134,9 @@ class OffsetsDistributor:
         try:
             self._ask(now_ms)
             self._read(now_ms)
-            self._bring()
+            trusted = (key for key in self._waiting if key not in self._suspects)
+            self._bring(list(islice(trusted, self._round_max)))
+            self._bring_suspects()
             self._tell()
         except QueryError as error:
             self._done.error = str(error)
@@ -156,6 +163,7 @@ class OffsetsDistributor:
         """Assert the invariants."""
         lacking = {key for key, one in self._followed.items() if one.lacking_ms is not None}
         assert lacking <= self._waiting.keys() <= self._followed.keys()
+        assert self._suspects.keys() <= self._waiting.keys()
 
     def _read(self, now_ms: int) -> None:
         commits, whole = self._reader.read(now_ms)
@@ -181,10 +189,25 @@ class OffsetsDistributor:
             one.lacking_ms = commit.commit_ms if one.lacking_ms is None else one.lacking_ms
             self._waiting[key] = None
 
-    def _bring(self) -> None:
-        coming = self._next()
-        if not coming:
-            return
+    def _bring_suspects(self) -> None:
+        keys = list(islice(self._suspects, self._suspects_max))
+        self._suspects_max = max(1, len(keys) // 2)
+        self._bring(keys)
+        self._suspects_max = min(2 * len(keys) or self._round_max, self._round_max)
+
+    def _bring(self, keys: Sequence[CommitKey]) -> None:
+        """Bring what can be; all are suspects until everything about them has been answered."""
+        for key in keys:
+            # To the end: what cannot be brought now must not keep the others from it.
+            for where in (self._waiting, self._suspects):
+                where.pop(key, None)
+                where[key] = None
+        if keys:
+            self._bring_all(self._arriving(keys))
+        for key in keys:
+            self._suspects.pop(key, None)
+
+    def _bring_all(self, coming: Mapping[CommitKey, Commit]) -> None:
         groups = frozenset(key.group for key in coming)
         held = committed(self._target, groups)
         live = frozenset(
@@ -218,13 +241,8 @@ class OffsetsDistributor:
             self._awaited = self._target.tell_link(self._name, in_sync=True).awaited
             self._renewed = False
 
-    def _next(self) -> dict[CommitKey, Commit]:
-        """Some of what waits, under the flags and origin with which it arrives at the target."""
-        keys = [key for key, _ in zip(self._waiting, range(self._round_max), strict=False)]
-        for key in keys:
-            # To the end: what cannot be brought now must not keep the others from it.
-            del self._waiting[key]
-            self._waiting[key] = None
+    def _arriving(self, keys: Iterable[CommitKey]) -> dict[CommitKey, Commit]:
+        """What waits, under the flags and origin with which it arrives at the target."""
         commits = ((key, self._followed[key].commit) for key in keys)
         return {
             key: replace(
@@ -322,6 +340,7 @@ class OffsetsDistributor:
         if reason not in _WAITING:
             one.lacking_ms = None
             self._waiting.pop(key, None)
+            self._suspects.pop(key, None)
         elif one.lacking_ms is None:
             one.lacking_ms = one.commit.commit_ms
 

@@ -316,6 +316,7 @@ class Troubled(LogCluster):
     def __init__(self, name, number):
         super().__init__(name, number)
         self.broken = set()
+        self.unanswered = set()
         self.asked = []
         self.meanwhile = None
 
@@ -346,6 +347,8 @@ class Troubled(LogCluster):
 
     def read(self, partition, sequence, count_max, bytes_max):
         self.asks("read", partition, sequence)
+        if partition in self.unanswered:
+            raise QueryError(f"no answer to what is asked of {partition.address}")
         return super().read(partition, sequence, count_max, bytes_max)
 
     def write(self, commits):
@@ -407,6 +410,28 @@ def test_what_is_skipped_is_told_once(source, target):
     assert one.round(0) == OffsetsRound(skipped={SkipReason.LIVE: 1})
     assert one.round(1) == OffsetsRound()
     assert one.ages(10) == {"billing": 0}
+
+
+def test_a_partition_nobody_answers_for_keeps_back_only_what_is_of_it(source, target):
+    others = [Partition("orders", f"PRODUCER{number}") for number in range(20)]
+    for place in others:
+        source.publish(place, every([100, 200]))
+        target.publish(place, every([100, 200]))
+    one = distributor(source, target, NO_MARGIN)
+    source.unanswered.add(PLACE)
+    for place in [*others[:10], PLACE, *others[10:]]:
+        source.commit(CommitKey("billing", place), Commit(2, 1, 1))
+    for _ in range(16):
+        one.round(0)
+        one.check()
+    assert all(target.holds(CommitKey("billing", place)) for place in others)
+    source.commit(CommitKey("billing", others[0]), Commit(1, 2, 2))
+    done = one.round(0)
+    assert (done.brought, done.error) == (1, "no answer to what is asked of PRODUCER")
+    assert target.holds(KEY) is None
+    source.unanswered.clear()
+    assert one.round(0) == OffsetsRound(brought=1)
+    assert target.holds(KEY).position == 1
 
 
 @pytest.mark.parametrize(
