@@ -99,11 +99,11 @@ def remaining(
     return (_switch(old, new), *moves, *_arrivals(old, new))
 
 
-def _move(cluster: ClusterSpec) -> Step:
-    text = (
-        f"{cluster.name}: each store keeps its slots and no others, copied before they are dropped"
-    )
-    return Step(action=Action.MOVE, text=text, cluster=cluster.name)
+def _move(old: ClusterSpec, new: ClusterSpec) -> Step:
+    text = f"{new.name}: each store keeps its slots and no others, copied before they are dropped"
+    if not (old.shared_out or new.shared_out) and slots_move(old, new):
+        text = f"{new.name}: the stores that stay have what those had that are taken out"
+    return Step(action=Action.MOVE, text=text, cluster=new.name)
 
 
 def _leaving(old: Topology, new: Topology) -> list[ClusterName]:
@@ -189,7 +189,7 @@ def _switch(old: Topology, new: Topology) -> Step:
 def _moves(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Iterator[Step]:
     for name in sorted(staying(old, new)):
         if name in moving or slots_move(old.cluster(name), new.cluster(name)):
-            yield _move(new.cluster(name))
+            yield _move(old.cluster(name), new.cluster(name))
 
 
 def _arrivals(old: Topology, new: Topology) -> Iterator[Step]:

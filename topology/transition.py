@@ -99,20 +99,31 @@ def _disks(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Ite
             message = f"cluster {name!r} would keep none of its stores' directories on their hosts"
             hint = "add the new store first, and take the old one out when it has everything"
             yield Refusal("disk", message, hint)
-        if name in moving or slots_move(old.cluster(name), new.cluster(name)):
-            yield from _slots(old.cluster(name), new.cluster(name))
+        elif name in moving or slots_move(old.cluster(name), new.cluster(name)):
+            unsettled = name in moving or old.cluster(name).shared_out
+            yield from _slots(old.cluster(name), new.cluster(name), unsettled=unsettled)
 
 
 def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
-    """Whether stores of a cluster are to keep other slots than they do, or other stores."""
+    """Whether stores of a cluster are to keep other slots than they do, or other stores.
+
+    Also where all keep all and one is taken out: others are to have what it has.
+    """
     before = {disk_of(store): store.slots for store in old.stores}
     after = {disk_of(store): store.slots for store in new.stores}
-    return (old.shared_out or new.shared_out) and before != after
+    shared_out = old.shared_out or new.shared_out
+    return bool(before.keys() - after.keys()) or (shared_out and before != after)
 
 
-def _slots(old: ClusterSpec, new: ClusterSpec) -> Iterator[Refusal]:
-    """Slots move between stores that run; who is taken out takes with it what only it has."""
-    if not new.shared_out:
+def _slots(old: ClusterSpec, new: ClusterSpec, *, unsettled: bool) -> Iterator[Refusal]:
+    """Slots move between stores that run; who is taken out takes with it what only it has.
+
+    Args:
+        old: A cluster.
+        new: It, as it is to be.
+        unsettled: Whether some of its stores may not keep all yet.
+    """
+    if unsettled and not new.shared_out:
         for problem in unserved(new, ""):
             hint = "let the slots move first, and add it with the change behind that"
             yield Refusal("slots", problem.message, hint)

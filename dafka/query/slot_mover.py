@@ -120,7 +120,8 @@ class SlotMover:
         stores: All of them, each by itself.
         copies: How many have to keep a slot that one gives up.
         leaving: Stores that are about to end: who joins has to have what they have, nobody gives
-            up what only they keep beside him, and all have to have what is kept by all.
+            up what only they keep beside him, `copies` have to have what they have, and all what
+            is kept by all.
         name: Unlike that of all others that move something; drawn if not given.
     """
 
@@ -142,10 +143,10 @@ class SlotMover:
             return str(error)
 
     def owed(self) -> str:
-        """What keeps stores from ending: one that stays lacks what a cluster says of itself.
+        """What keeps stores from ending: too few that stay have what they have.
 
-        All stores keep that, so with the last that has it it would be gone; and so with what runs
-        were agreed on.
+        Or one that stays lacks what a cluster says of itself: all stores keep that, so with the
+        last that has it it would be gone; and so with what runs were agreed on.
         """
         try:
             return self._owed() or self._registers.look()
@@ -154,8 +155,12 @@ class SlotMover:
 
     def _owed(self) -> str:
         leaving = [_held(store, store.slots()) for store in self._leaving]
+        stores = self._look_at_all() if leaving else []
+        # What is on its way is looked for on its disk, when it has ended.
+        compared = (self._compared(one, one.kept, stores, BEHIND_MAX) for one in leaving)
+        if behind := next(filter(None, compared), ""):
+            return behind
         due = [_own(one.ranges()) for one in leaving]
-        stores = self._look_at_all() if any(due) else []
         return next(filter(None, (one.lacks(due) for one in stores)), "")
 
     def _look_at_all(self) -> list[_Held]:

@@ -29,7 +29,7 @@ from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
 from distributor.operations.arrival import lacked, lacks, left_on_disks
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
-from distributor.operations.slots import beyond, let_join, move_slots, still_moving
+from distributor.operations.slots import all_keep_all, beyond, let_join, move_slots, still_moving
 from distributor.survey import furthest, record_at, survey
 from topology.diff import Action, Change, Step, diff, remaining
 from topology.plan import Plan, plan
@@ -121,7 +121,7 @@ class Applying:
         """What the change was judged by."""
         switched = self._ran == self._octets
         old = load(self._before if switched and self._before.exists() else self._place)
-        moving = still_moving(new if switched else old)
+        moving = self._moving = still_moving(new if switched else old)
         # What was judged when it was switched is not judged again: it has only to come to its end.
         self.change: Change = diff(old, new, () if switched else moving)
         self.steps = remaining(old, new, moving) if switched else self.change.steps
@@ -357,12 +357,15 @@ class Applying:
     def _move_later(self, step: Step) -> str:
         """Prepare a cluster for slots to move when the new file runs."""
         old, new = (self._plans[one].topology.cluster(step.cluster) for one in (False, True))
-        # Of a change that was not brought to its end a store may keep more than its file says.
+        settled = all_keep_all(old, new, self._moving)
         if gone := beyond(old, new):
             stays = tuple(store for store in old.stores if store not in gone)
-            if waits_for := move_slots(old) or move_slots(replace(old, stores=stays), gone):
+            # Of a change that was not brought to its end a store may keep more than its file says.
+            waits_for = "" if settled else move_slots(old)
+            if waits_for := waits_for or move_slots(replace(old, stores=stays), gone):
                 return waits_for
-        let_join(beyond(new, old), self._directory)
+        if not settled:
+            let_join(beyond(new, old), self._directory)
         return ""
 
     def _taken_out(self, step: Step) -> str:

@@ -108,8 +108,8 @@ def left_on_disks(
         try:
             with closing(LmdbLog(data)) as log:
                 due = log.heads()
-        except StorageError:
-            return f"the store of {cluster} to end"
+        except StorageError as error:
+            return f"the store of {cluster} to end, or its directory to be moved away: {error}"
         if missing := lacks_of(due):
             return (
                 f"{missing}: {cluster} took them as it was stopped, and has them in {data}; {cure}"

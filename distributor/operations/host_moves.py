@@ -16,6 +16,7 @@ from distributor.loading import load
 from distributor.local.processes import hosts_of
 from distributor.operations.arrival import lacked, left_on_disks
 from distributor.operations.slots import (
+    all_keep_all,
     beyond,
     let_join,
     move_slots,
@@ -55,8 +56,8 @@ class HostMoves:
         known = {**hosts_of(self._old), **hosts_of(self._new)}
         if self._host not in map(normal_host, known):
             raise PlanError(f"nothing of {file} is on host {host!r}: there are {', '.join(known)}")
-        moving = still_moving(self._old)
-        self.change: Change = diff(self._old, self._new, moving)
+        self._moving = still_moving(self._old)
+        self.change: Change = diff(self._old, self._new, self._moving)
         for step in self.change.steps:
             if step.action not in (Action.SWITCH, Action.MOVE):
                 raise PlanError(
@@ -73,7 +74,8 @@ class HostMoves:
             StorageError: The directory of a store that comes cannot be used.
         """
         old, new = self._old.cluster(step.cluster), self._new.cluster(step.cluster)
-        self._let_join(old, new)
+        if not all_keep_all(old, new, self._moving):
+            self._let_join(old, new)
         gone = beyond(old, new)
         starting = [self._start(store, waits) for store, waits in unstarted(new).items()]
         ending = [self._end(new, store) for store in gone]

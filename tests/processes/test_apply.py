@@ -1,4 +1,4 @@
-"""A topology of real processes that changes under load: a cluster with history comes, one goes."""
+"""A topology of real processes that changes under load: clusters and stores come and go."""
 
 from __future__ import annotations
 
@@ -50,12 +50,26 @@ def with_fifth(text: str, tmp_path: Path, port: int) -> str:
     return text.replace("tree:\n", cluster + "tree:\n").replace(RIGHT, GROWN)
 
 
+def with_another_store(text: str, tmp_path: Path, port: int) -> str:
+    first = f'data: "{tmp_path / "c1"}"}}'
+    assert first in text
+    other = f'{{query: "tcp://127.0.0.1:{port}", data: "{tmp_path / "c1-new"}"}}'
+    return text.replace(first, f"{first}, {other}")
+
+
+def without_first_store(text: str, tmp_path: Path) -> str:
+    begin = text.index("[{", text.index("id: 1\n")) + 1
+    end = text.index("}, ", begin) + len("}, ")
+    assert f'"{tmp_path / "c1"}"' in text[begin:end]
+    return text[:begin] + text[end:]
+
+
 def without_third(text: str) -> str:
     begin, end = text.index("  - name: c3\n"), text.index("  - name: c4\n")
     return (text[:begin] + text[end:]).replace(GROWN, SHRUNK)
 
 
-def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
+def test_clusters_and_stores_with_history_come_and_go_while_records_flow(
     up, topology_file, tmp_path, wait_until, traffic_at
 ):
     topology, logs = load(topology_file), tmp_path / "logs"
@@ -65,7 +79,8 @@ def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
 
     grown = tmp_path / "grown.yaml"
     port = int(topology.clusters[3].towers[0].rpartition(":")[2]) + 10
-    grown.write_text(with_fifth(topology_file.read_text(), tmp_path, port))
+    fifth = with_fifth(topology_file.read_text(), tmp_path, port)
+    grown.write_text(with_another_store(fifth, tmp_path, port + 3))
     told = apply(grown, logs, "--json")
     assert told.returncode == 0, told.stderr
     answer = json.loads(told.stdout)
@@ -83,11 +98,11 @@ def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
     assert "relabel: the branch over" in refused.stderr
 
     shrunk = tmp_path / "shrunk.yaml"
-    shrunk.write_text(without_third(grown.read_text()))
+    shrunk.write_text(without_first_store(without_third(grown.read_text()), tmp_path))
     told = apply(shrunk, logs, "--json")
     assert told.returncode == 0, told.stderr
     actions = [step["action"] for step in json.loads(told.stdout)["steps"]]
-    assert actions == ["retarget", "retarget", "retarget", "silence", "drain", "switch"]
+    assert actions == ["retarget", "retarget", "retarget", "silence", "drain", "switch", "move"]
     for traffic in loads:
         traffic.finish()
     left = load(topology_file)
@@ -97,6 +112,9 @@ def test_a_cluster_with_history_comes_and_one_goes_while_records_flow(
         lambda: set(verify(left, settle_s=1).clusters.values()) == {sent}, "all have all", 90
     )
     assert verify(left, deep=True).equal
-    assert (tmp_path / "c3").is_dir(), "nothing is deleted"
-    assert not [command for command in up.children() if str(tmp_path / "c3") in command]
+    words = {word for command in up.children() for word in command.split()}
+    assert str(tmp_path / "c1-new") in words
+    for gone in ("c1", "c3"):
+        assert (tmp_path / gone).is_dir(), "nothing is deleted"
+        assert str(tmp_path / gone) not in words
     assert up.stop() == 0

@@ -266,6 +266,10 @@ def test_slots_move_when_the_new_file_runs():
         ("move", "c1", ""),
     ]
     assert steps(with_slots(WHOLE_RING), with_slots(WHOLE_RING, WHOLE_RING)) == [("switch", 0, "")]
+    both, one = with_slots(WHOLE_RING, WHOLE_RING), with_slots(WHOLE_RING)
+    (_, move) = diff(both, one).steps
+    assert (move.action.value, move.cluster) == ("move", "c1")
+    assert move.text == "c1: the stores that stay have what those had that are taken out"
 
 
 def test_what_still_moves_is_moved_whatever_a_change_is_about():

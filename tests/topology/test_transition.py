@@ -222,6 +222,13 @@ def test_a_store_that_alone_keeps_slots_is_not_taken_out(new):
     assert hint == "let others keep them with one change, and take it out with the next"
 
 
+@pytest.mark.parametrize("users", [{"classic": True}, {}])
+def test_where_all_keep_all_a_store_is_taken_out_while_another_has_what_it_has(users):
+    """Also of a cluster with gateways and the like: nobody keeps less for it."""
+    old = with_cluster(with_stores(ALL, ALL), 0, **users)
+    assert told(old, with_cluster(with_stores(ALL), 0, **users)) == []
+
+
 def on_host(topology, number, host):
     stores = list(topology.clusters[0].stores)
     query = stores[number].query.replace("127.0.0.1", host)

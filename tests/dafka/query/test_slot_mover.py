@@ -128,6 +128,19 @@ def test_a_store_does_not_end_before_all_others_have_what_the_cluster_says_of_it
     assert mover.owed() == "store at old does not answer"
 
 
+def test_a_store_does_not_end_before_others_have_what_it_was_sent_but_the_last(old):
+    stays = MovedStore("stays", ALL_SLOTS)
+    mover = mover_of(stays, leaving=[old])
+    assert mover.look() == mover.owed() == "", "what is on its way is looked for on its disk"
+    end = BEHIND_MAX + 10
+    old.log.append((), skips={P_LOW: end - 1})
+    old.has(P_LOW, end)
+    said = f"1 others to have {P_LOW} up to {end}, 0 have"
+    assert mover.look() == mover.owed() == said
+    stays.log.append((), skips={P_LOW: end - 1})
+    assert mover.look() == mover.owed() == ""
+
+
 @pytest.mark.parametrize("joins", [True, False])
 def test_of_what_the_cluster_says_of_itself_is_not_waited_for_what_is_forgotten(old, joins):
     """Retention in bytes strikes at different moments: it would be waited for in vain."""

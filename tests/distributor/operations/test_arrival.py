@@ -72,7 +72,9 @@ def test_what_only_a_stopped_store_has_is_said_and_where(make_batch, tmp_path):
     assert left_on_disks(places[:1], "c1", asked, "start it") == ""
     with closing(LmdbLog(places[1])) as log:
         log.append([make_batch([b"1"], 0)])
-        assert left_on_disks(places, "c1", asked, "start it") == "the store of c1 to end"
+        assert left_on_disks(places, "c1", asked, "start it").startswith(
+            "the store of c1 to end, or its directory to be moved away: cannot open log at"
+        )
     told = left_on_disks(places, "c1", asked, "start it")
     assert told.startswith("c1, which lacks it: c1 took them as it was stopped")
     assert told.endswith(f"{places[1]}; start it")

@@ -112,30 +112,31 @@ def test_a_disk_is_prepared_once_then_it_is_the_stores(coming, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "stores",
+    [((HERE, "0-4095"), (HERE, "0-2047"), (THERE, "2048-4095")), ((HERE, "0-4095"),) * 2],
+    ids=["slots are shared out", "all keep all"],
+)
 def test_a_store_ends_when_others_keep_its_slots_and_what_only_it_has_is_said(
-    declared, make_batch, tmp_path
+    declared, make_batch, tmp_path, stores
 ):
-    both = (HERE, "0-4095"), (THERE, "0-4095")
-    old, new = declared("old", *both), declared("new", (HERE, "0-4095"))
-    # Neither file shares slots out, so nothing of these moves.
-    assert HostMoves(THERE, old, new).steps == ()
-    old = declared("old", (HERE, "0-4095"), (HERE, "0-2047"), (THERE, "2048-4095"))
-    new = declared("new", (HERE, "0-4095"), (HERE, "0-2047"))
+    *stay, (_, slots) = stores
+    old, new = declared("old", *stay, (THERE, slots)), declared("new", *stay)
     moves = HostMoves(THERE, old, new)
     (step,) = moves.steps
     with ExitStack() as stack:
         (cluster,) = load(old).clusters
         place = Cluster.declared(cluster)
         stack.enter_context(Tower(place))
-        stores = [
+        *_, ending = [
             stack.enter_context(
                 Store(Path(one.data), place, query=one.query, slots=Slots.of(one.slots))
             )
             for one in cluster.stores
         ]
-        assert f"{cluster.stores[2].query} to end (stop it here" in moves.look(step)
-        stores[2].close()
-        with closing(LmdbLog(tmp_path / "2")) as log:
+        assert f"{cluster.stores[-1].query} to end (stop it here" in moves.look(step)
+        ending.close()
+        with closing(LmdbLog(tmp_path / f"{len(stay)}")) as log:
             log.append([make_batch([b"1"], 0)])
         said = moves.look(step)
         assert said.startswith("c1, which lacks records of 1 partition: c1 took them")
