@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-READY_S = 30.0
-"""How long the stores may take to answer after the start."""
+READY_S = 60.0
+"""How long the stores may take to answer after the start: on a busy machine some took 13 s. Of a
+process that dies it is told at once."""
 
 STALLED_S = 60.0
 """The job is given up when no cluster has got a record for this long."""

@@ -81,7 +81,7 @@ def run_distributor(*words: object) -> tuple[int, str, str]:
         [sys.executable, "-m", "distributor", *map(str, words)],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr

@@ -42,7 +42,7 @@ def run(*words):
     """Run a command; its exit code and what it printed."""
     code, said, complaint = run_distributor(*words)
     if code:
-        log.info("%s: exit code %d: %s", words, code, complaint)
+        log.warning("%s: exit code %d: %s", words, code, complaint)
     return code, said
 
 
