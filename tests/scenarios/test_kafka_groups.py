@@ -281,13 +281,20 @@ def test_kcat_reads_as_a_group(gateway):
 
 
 def test_a_coordinator_that_takes_over_knows_nobody_and_members_join_it_again(gateway):
+    admin = AdminClient({"bootstrap.servers": gateway.endpoint})
+
+    def joined():
+        found = admin.describe_consumer_groups(["billing"])["billing"].result(WAIT_S)
+        return (found.state, len(found.members)) == (ConsumerGroupState.STABLE, 2)
+
     produce(gateway)
     with Librdkafka(gateway.endpoint, "orders") as first:
         until(lambda: len(first.got) == RECORDS, first)
         with KafkaPython(gateway.endpoint, "orders") as second:
             until(lambda: split(first, second), first, second)
             gateway.broker.coordinated = gateway.broker.coordinated._replace(epoch=9)
-            until(lambda: len(first.history) > 2 and split(first, second), first, second)
+            # Not before: who does not know yet that it is no member any more cannot commit.
+            until(lambda: joined() and split(first, second), first, second)
             produce(gateway)
             until(lambda: len(first.got) + len(second.got) >= 2 * RECORDS, first, second)
     assert sorted(first.got + second.got) == sorted(every(2 * RECORDS))
