@@ -135,8 +135,8 @@ class OffsetsDistributor:
             self._ask(now_ms)
             self._read(now_ms)
             trusted = (key for key in self._waiting if key not in self._suspects)
-            self._bring(list(islice(trusted, self._round_max)))
-            self._bring_suspects()
+            self._try(list(islice(trusted, self._round_max)))
+            self._try_suspects()
             self._tell()
         except QueryError as error:
             self._done.error = str(error)
@@ -189,13 +189,13 @@ class OffsetsDistributor:
             one.lacking_ms = commit.commit_ms if one.lacking_ms is None else one.lacking_ms
             self._waiting[key] = None
 
-    def _bring_suspects(self) -> None:
+    def _try_suspects(self) -> None:
         keys = list(islice(self._suspects, self._suspects_max))
         self._suspects_max = max(1, len(keys) // 2)
-        self._bring(keys)
-        self._suspects_max = min(2 * len(keys) or self._round_max, self._round_max)
+        self._try(keys)
+        self._suspects_max = min(2 * len(keys), self._round_max) if keys else self._round_max
 
-    def _bring(self, keys: Sequence[CommitKey]) -> None:
+    def _try(self, keys: Sequence[CommitKey]) -> None:
         """Bring what can be; all are suspects until everything about them has been answered."""
         for key in keys:
             # To the end: what cannot be brought now must not keep the others from it.
@@ -203,11 +203,11 @@ class OffsetsDistributor:
                 where.pop(key, None)
                 where[key] = None
         if keys:
-            self._bring_all(self._arriving(keys))
+            self._bring(self._arriving(keys))
         for key in keys:
             self._suspects.pop(key, None)
 
-    def _bring_all(self, coming: Mapping[CommitKey, Commit]) -> None:
+    def _bring(self, coming: Mapping[CommitKey, Commit]) -> None:
         groups = frozenset(key.group for key in coming)
         held = committed(self._target, groups)
         live = frozenset(
