@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING
 
 from topology.model import branches
 from topology.plan import plan
-from topology.transition import Refusal, judged_topics, refusals_of, slots_move, staying
+from topology.transition import (
+    Refusal,
+    all_keep_all,
+    judged_topics,
+    refusals_of,
+    slots_move,
+    staying,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -99,11 +106,11 @@ def remaining(
     return (_switch(old, new), *moves, *_arrivals(old, new))
 
 
-def _move(old: ClusterSpec, new: ClusterSpec) -> Step:
-    text = f"{new.name}: each store keeps its slots and no others, copied before they are dropped"
-    if not (old.shared_out or new.shared_out) and slots_move(old, new):
-        text = f"{new.name}: the stores that stay have what those had that are taken out"
-    return Step(action=Action.MOVE, text=text, cluster=new.name)
+def _move(old: ClusterSpec, new: ClusterSpec, moving: Collection[ClusterName]) -> Step:
+    what = "each store keeps its slots and no others, copied before they are dropped"
+    if all_keep_all(old, new, moving):
+        what = "the stores that stay have what those had that are taken out"
+    return Step(action=Action.MOVE, text=f"{new.name}: {what}", cluster=new.name)
 
 
 def _leaving(old: Topology, new: Topology) -> list[ClusterName]:
@@ -189,7 +196,7 @@ def _switch(old: Topology, new: Topology) -> Step:
 def _moves(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Iterator[Step]:
     for name in sorted(staying(old, new)):
         if name in moving or slots_move(old.cluster(name), new.cluster(name)):
-            yield _move(old.cluster(name), new.cluster(name))
+            yield _move(old.cluster(name), new.cluster(name), moving)
 
 
 def _arrivals(old: Topology, new: Topology) -> Iterator[Step]:

@@ -100,8 +100,20 @@ def _disks(old: Topology, new: Topology, moving: Collection[ClusterName]) -> Ite
             hint = "add the new store first, and take the old one out when it has everything"
             yield Refusal("disk", message, hint)
         elif name in moving or slots_move(old.cluster(name), new.cluster(name)):
-            unsettled = name in moving or old.cluster(name).shared_out
-            yield from _slots(old.cluster(name), new.cluster(name), unsettled=unsettled)
+            yield from _slots(old.cluster(name), new.cluster(name), moving)
+
+
+def all_keep_all(
+    old: ClusterSpec, new: ClusterSpec, moving: Collection[ClusterName] = frozenset()
+) -> bool:
+    """Whether stores of a cluster keep all that it has, and go on doing so.
+
+    Args:
+        old: The cluster as it is.
+        new: As it is to be.
+        moving: The clusters in which slots still move.
+    """
+    return not (old.shared_out or new.shared_out or old.name in moving)
 
 
 def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
@@ -111,19 +123,16 @@ def slots_move(old: ClusterSpec, new: ClusterSpec) -> bool:
     """
     before = {disk_of(store): store.slots for store in old.stores}
     after = {disk_of(store): store.slots for store in new.stores}
-    shared_out = old.shared_out or new.shared_out
-    return bool(before.keys() - after.keys()) or (shared_out and before != after)
+    if all_keep_all(old, new):
+        return bool(before.keys() - after.keys())
+    return before != after
 
 
-def _slots(old: ClusterSpec, new: ClusterSpec, *, unsettled: bool) -> Iterator[Refusal]:
-    """Slots move between stores that run; who is taken out takes with it what only it has.
-
-    Args:
-        old: A cluster.
-        new: It, as it is to be.
-        unsettled: Whether some of its stores may not keep all yet.
-    """
-    if unsettled and not new.shared_out:
+def _slots(
+    old: ClusterSpec, new: ClusterSpec, moving: Collection[ClusterName]
+) -> Iterator[Refusal]:
+    """Slots move between stores that run; who is taken out takes with it what only it has."""
+    if not (new.shared_out or all_keep_all(old, new, moving)):
         for problem in unserved(new, ""):
             hint = "let the slots move first, and add it with the change behind that"
             yield Refusal("slots", problem.message, hint)

@@ -29,10 +29,11 @@ from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
 from distributor.operations.arrival import lacked, lacks, left_on_disks
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
-from distributor.operations.slots import all_keep_all, beyond, let_join, move_slots, still_moving
+from distributor.operations.slots import beyond, let_join, move_slots, still_moving
 from distributor.survey import furthest, record_at, survey
 from topology.diff import Action, Change, Step, diff, remaining
 from topology.plan import Plan, plan
+from topology.transition import all_keep_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -361,8 +362,9 @@ class Applying:
         if gone := beyond(old, new):
             stays = tuple(store for store in old.stores if store not in gone)
             # Of a change that was not brought to its end a store may keep more than its file says.
-            waits_for = "" if settled else move_slots(old)
-            if waits_for := waits_for or move_slots(replace(old, stores=stays), gone):
+            if not settled and (waits_for := move_slots(old)):
+                return waits_for
+            if waits_for := move_slots(replace(old, stores=stays), gone):
                 return waits_for
         if not settled:
             let_join(beyond(new, old), self._directory)

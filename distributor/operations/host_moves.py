@@ -16,7 +16,6 @@ from distributor.loading import load
 from distributor.local.processes import hosts_of
 from distributor.operations.arrival import lacked, left_on_disks
 from distributor.operations.slots import (
-    all_keep_all,
     beyond,
     let_join,
     move_slots,
@@ -28,6 +27,7 @@ from distributor.operations.slots import (
 from topology.addresses import normal_host
 from topology.diff import Action, Change, Step, diff
 from topology.model import host_and_port
+from topology.transition import all_keep_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

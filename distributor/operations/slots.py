@@ -19,7 +19,7 @@ from topology.slots import kept_too_seldom
 from topology.store_rules import disk_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from dafka.query.messages import HealthResponse
@@ -71,19 +71,6 @@ def beyond(cluster: ClusterSpec, other: ClusterSpec) -> list[StoreSpec]:
     """Return the stores of a cluster that it does not have in another file."""
     there = {disk_of(store) for store in other.stores}
     return [store for store in cluster.stores if disk_of(store) not in there]
-
-
-def all_keep_all(
-    old: ClusterSpec, new: ClusterSpec, moving: Collection[ClusterName] = frozenset()
-) -> bool:
-    """Whether stores of a cluster keep all that it has, and go on doing so.
-
-    Args:
-        old: The cluster as it is.
-        new: As it is to be.
-        moving: Clusters in which slots still move.
-    """
-    return not (old.shared_out or new.shared_out or old.name in moving)
 
 
 def let_join(stores: Iterable[StoreSpec], directory: Path) -> None:
