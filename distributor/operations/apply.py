@@ -10,15 +10,12 @@ import os
 import signal
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dafka.cluster import Cluster
 from dafka.errors import DafkaError, QueryError, StorageError
 from dafka.process.clock import CLOCK
-from dafka.query.cluster_client import ClusterClient
 from dafka.storage.environment import DirectoryLock, sync_directory
 from distributor.control.client import ControlClient
 from distributor.control.demands import LevelPause
@@ -28,9 +25,10 @@ from distributor.loading import load
 from distributor.local.pidfile import digest_of, find, write_whole
 from distributor.local.processes import control_endpoints
 from distributor.operations.arrival import lacked, lacks, left_on_disks
+from distributor.operations.draining import Draining
 from distributor.operations.replicas import ask_replicas, paused_levels, unpaused
 from distributor.operations.slots import beyond, let_join, move_slots, still_moving
-from distributor.survey import furthest, record_at, survey
+from distributor.survey import furthest, survey
 from topology.diff import Action, Change, Step, diff, remaining
 from topology.plan import Plan, plan
 from topology.transition import all_keep_all
@@ -44,13 +42,6 @@ if TYPE_CHECKING:
     from distributor.survey import Holding
     from topology.model import ClusterSpec, StoreSpec, Topology
     from topology.plan import Link
-
-QUIET_S = 3.0
-"""How long no producer may publish on a cluster to be taken for silent."""
-
-READ_MAX = 100
-"""Partitions that are looked into to see whether a producer publishes: one is enough."""
-
 
 LOCK = "apply.pid"
 """In the directory of the logs: who applies."""
@@ -101,7 +92,8 @@ class Applying:
         pause: Callable[[ClusterSpec, LevelPause], object],
         clock: Clock = CLOCK,
     ) -> None:
-        self._seconds, self._turn, self._pause = clock.seconds, turn, pause
+        self._turn, self._pause = turn, pause
+        self._draining = Draining(clock.seconds)
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
@@ -138,8 +130,6 @@ class Applying:
         """Those that they have said that they pause."""
         self._sent: dict[Link, dict[Partition, int]] = {}
         """What there was behind links when they were paused."""
-        self._due: dict[Step, dict[Partition, int]] = {}
-        self._quiet: tuple[dict[Partition, int], float] | None = None
 
     def look(self, step: Step) -> str:
         """Do what is to be done for a step now; returns what it waits for, empty if it is done.
@@ -152,7 +142,7 @@ class Applying:
             case Action.RETARGET:
                 return self._retarget(step)
             case Action.SILENCE:
-                return self._silence(step)
+                return self._draining.silence(self._topology, step)
             case Action.HOLD:
                 return self._pause_controlled(step.level) or self._hold(step.level)
             case Action.SWITCH:
@@ -163,9 +153,9 @@ class Applying:
             case Action.MOVE:
                 return self._taken_out(step) or move_slots(self._topology.cluster(step.cluster))
             case Action.DRAIN:
-                return self._drain(step)
+                return self._draining.drain(self._topology, step)
             case Action.FILL:
-                return self._fill(step)
+                return self._draining.fill(self._topology, step)
 
     def finish(self) -> None:
         """All steps are taken."""
@@ -304,7 +294,7 @@ class Applying:
             carries = carried_by(self._topology, link)
             there = furthest(one.heads for one in beyond)
             self._sent[link] = {one: head for one, head in there.items() if carries(one.topic)}
-        return self._lacking(self._sent[link], beyond)
+        return lacks(self._topology, self._sent[link], beyond)
 
     def _hold(self, level: int) -> str:
         sources = {link.source for link in self._plan.links if link.level == level}
@@ -327,9 +317,9 @@ class Applying:
             )
         if runs != self._octets:
             # Since they were drained somebody may have published: who does so rarely seems silent.
-            waiting = [waits for step in self._drains if (waits := self._drain(step))]
-            if waiting:
-                return waiting[0]
+            drain = partial(self._draining.drain, self._topology)
+            if waits_for := next(filter(None, map(drain, self._drains)), ""):
+                return waits_for
             for step in self._moves:
                 if waits_for := self._move_later(step):
                     return waits_for
@@ -383,54 +373,6 @@ class Applying:
             f"apply {self._before} to bring it back",
         )
 
-    def _silence(self, step: Step) -> str:
-        holding = self._holding(step.cluster)
-        if holding.store is None:
-            return f"{step.cluster} to answer"
-        heads = {
-            partition: head
-            for partition, head in holding.heads.items()
-            if _is_about(step, partition)
-        }
-        before, since_s = self._quiet or (heads, self._seconds())
-        moved = [partition for partition, head in heads.items() if before.get(partition) != head]
-        published = _published(
-            self._topology.cluster(holding.cluster),
-            holding.store,
-            {one: heads[one] for one in moved[:READ_MAX]},
-        )
-        self._quiet = (heads, self._seconds() if published else since_s)
-        if published:
-            return f"the producer {published.address[:8]} of {published.topic!r} to be stopped"
-        if self._seconds() - self._quiet[1] < QUIET_S:
-            return f"{QUIET_S:g} s of silence"
-        self._quiet = None
-        return ""
-
-    def _drain(self, step: Step) -> str:
-        holdings = survey(self._topology)
-        (holding,) = [one for one in holdings if one.cluster == step.cluster]
-        if holding.store is None:
-            return f"{step.cluster} to answer"
-        return self._lacking(_about(step, holding), holdings)
-
-    def _fill(self, step: Step) -> str:
-        holdings = survey(self._topology)
-        if step not in self._due:
-            silent = [one.cluster for one in holdings if one.store is None]
-            if silent:
-                return f"{', '.join(silent)} to answer"
-            self._due[step] = furthest(_about(step, holding) for holding in holdings)
-        filled = [holding for holding in holdings if holding.cluster == step.cluster]
-        return self._lacking(self._due[step], filled)
-
-    def _lacking(self, due: dict[Partition, int], holdings: list[Holding]) -> str:
-        return lacks(self._topology, due, holdings)
-
-    def _holding(self, cluster: str) -> Holding:
-        (found,) = [one for one in survey(self._topology) if one.cluster == cluster]
-        return found
-
 
 def _refuse_deaf(running: Plan, steps: Iterable[Step]) -> None:
     """Make sure that controllers can be told what they have to be.
@@ -447,24 +389,3 @@ def _refuse_deaf(running: Plan, steps: Iterable[Step]) -> None:
                     f"cannot take the step {step.text!r}: controllers of {name} have no `listen` "
                     "in the file that runs, where they could be told"
                 )
-
-
-def _is_about(step: Step, partition: Partition) -> bool:
-    return not step.topics or fnmatchcase(partition.topic, step.topics)
-
-
-def _about(step: Step, holding: Holding) -> dict[Partition, int]:
-    return {one: head for one, head in holding.heads.items() if _is_about(step, one)}
-
-
-def _published(spec: ClusterSpec, store: str, heads: dict[Partition, int]) -> Partition | None:
-    """One of these partitions that is published on the cluster itself: no link has copied it."""
-    try:
-        with ClusterClient(Cluster.declared(spec)) as stores:
-            for partition, head in heads.items():
-                record = record_at(stores.store(store), partition, head)
-                if record is not None and record.copy_flags == 0:
-                    return partition
-    except QueryError as error:
-        raise CommandError(f"{store} does not say who publishes: {error}") from error
-    return None

@@ -11,7 +11,6 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition, Slots
-from dafka.process.clock import Clock
 from dafka.records.envelope import Envelope
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import LmdbLog
@@ -22,10 +21,9 @@ from distributor.link.target import Pause, Retarget
 from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
-from distributor.operations.apply import QUIET_S, Applying, alone
+from distributor.operations.apply import Applying, alone
 from distributor.operations.replicas import ToldByReplicas
 from distributor.operations.slots import still_moving
-from tests.support.shares import also_shared
 from topology import load, plan
 from topology.diff import Action, Step
 
@@ -172,48 +170,6 @@ def test_a_file_that_up_may_not_use_is_told(pair, logs, hangups):
     replace(find(logs), problem="no keys").note(logs)
     with pytest.raises(CommandError, match="no keys"):
         applying.look(switch)
-
-
-def test_whoever_publishes_is_not_silent(pair, logs, make_batch):
-    pair.fill(1, make_batch([b"1"]))
-    seconds = 0.0
-    clock = Clock(seconds=lambda: seconds)
-    applying = Applying(
-        logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused, clock
-    )
-    silence = step(Action.SILENCE, "c1")
-    with pair.running():
-        assert applying.look(silence) == "3 s of silence"
-    pair.fill(1, make_batch([b"2"], 1))
-    with pair.running():
-        assert applying.look(silence) == "the producer ABABABAB of 'orders' to be stopped"
-        assert applying.look(silence) == "3 s of silence"
-    pair.fill(1, make_batch([b"3"], 2, envelope=COPIED))
-    with pair.running():
-        seconds = QUIET_S
-        assert applying.look(silence) == "", "what links bring is not published there"
-    assert applying.look(silence) == "c1 to answer"
-
-
-@also_shared("pair")
-def test_a_cluster_is_drained_when_the_others_have_what_it_had(pair, logs, make_batch):
-    pair.fill(1, make_batch([b"1", b"2"]))
-    applying = Applying(logs, changed(pair, "name: pair", "name: other"), not_turned, not_paused)
-    drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
-    other = step(Action.DRAIN, "c1", topics="eu-*")
-    with pair.running():
-        lacking = "c2, which lacks records of 1 partition"
-        assert applying.look(drain) == applying.look(fill) == lacking
-        assert applying.look(other) == ""
-    pair.fill(2, make_batch([b"1", b"2"], envelope=COPIED))
-    pair.fill(1, make_batch([b"3"], 2))
-    with pair.running():
-        assert applying.look(fill) == "", "what has come since is under way as ever"
-        assert applying.look(drain) == lacking, "but nobody brings it when the cluster is gone"
-    pair.fill(2, make_batch([b"3"], 2, envelope=COPIED))
-    with pair.running():
-        assert applying.look(drain) == ""
-    assert applying.look(drain) == "c1 to answer"
 
 
 @pytest.fixture

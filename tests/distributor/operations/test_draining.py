@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+
+from dafka.errors import QueryError
+from dafka.model import Partition
+from dafka.records.envelope import Envelope
+from distributor.errors import CommandError
+from distributor.operations import draining as drains
+from distributor.operations.draining import QUIET_S, READ_MAX, Draining
+from tests.support.shares import also_shared
+from topology.diff import Action, Step
+
+pytestmark = pytest.mark.net
+
+COPIED = Envelope(origin=1, copy_flags=1)
+LACKING = "c2, which lacks records of 1 partition"
+
+
+def step(action, cluster, topics=""):
+    return Step(action=action, text="", cluster=cluster, topics=topics)
+
+
+def unanswered(*_):
+    raise QueryError("late")
+
+
+@pytest.fixture
+def draining():
+    return Draining(lambda: 0.0)
+
+
+def test_whoever_publishes_is_not_silent(pair, make_batch):
+    pair.fill(1, make_batch([b"1"]))
+    seconds = 0.0
+    draining, silence = Draining(lambda: seconds), step(Action.SILENCE, "c1")
+    with pair.running():
+        assert draining.silence(pair.topology, silence) == "3 s of silence"
+    pair.fill(1, make_batch([b"2"], 1))
+    with pair.running():
+        publishes = "the producer ABABABAB of 'orders' to be stopped"
+        assert draining.silence(pair.topology, silence) == publishes
+        assert draining.silence(pair.topology, silence) == "3 s of silence"
+    pair.fill(1, make_batch([b"3"], 2, envelope=COPIED))
+    with pair.running():
+        seconds = QUIET_S
+        assert draining.silence(pair.topology, silence) == "", "no link's copy is published there"
+    assert draining.silence(pair.topology, silence) == "c1 to answer"
+
+
+@also_shared("pair")
+def test_a_cluster_is_drained_when_the_others_have_what_it_had(draining, pair, make_batch):
+    pair.fill(1, make_batch([b"1", b"2"]))
+    drain, fill = step(Action.DRAIN, "c1"), step(Action.FILL, "c2")
+    other = step(Action.DRAIN, "c1", topics="eu-*")
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == LACKING
+        assert draining.fill(pair.topology, fill) == LACKING
+        assert draining.drain(pair.topology, other) == ""
+    pair.fill(2, make_batch([b"1", b"2"], envelope=COPIED))
+    pair.fill(1, make_batch([b"3"], 2))
+    with pair.running():
+        assert draining.fill(pair.topology, fill) == "", "what has come since is on its way as ever"
+        goes = "but nobody brings it when the cluster is gone"
+        assert draining.drain(pair.topology, drain) == LACKING, goes
+    pair.fill(2, make_batch([b"3"], 2, envelope=COPIED))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == ""
+    assert draining.drain(pair.topology, drain) == "c1 to answer"
+    assert draining.fill(pair.topology, step(Action.FILL, "c1")) == "c1, c2 to answer"
+
+
+def test_copies_that_come_while_a_cluster_is_drained_are_not_waited_for(draining, pair, make_batch):
+    """While records flow there are always some that it has before the others."""
+    many = [Partition("orders", f"{number:032X}") for number in range(READ_MAX + 1)]
+    pair.fill(1, *(make_batch([b"1"], partition=one, envelope=COPIED) for one in many))
+    drain = step(Action.DRAIN, "c1")
+    lacking = f"c2, which lacks records of {len(many)} partitions"
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == lacking, "they may have come before it went"
+    pair.fill(2, *(make_batch([b"1"], partition=one, envelope=COPIED) for one in many))
+    pair.fill(1, *(make_batch([b"2"], 1, partition=one, envelope=COPIED) for one in many))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == lacking, "not all were looked at"
+        assert draining.drain(pair.topology, drain) == ""
+    pair.fill(1, *(make_batch([b"3"], 2, partition=one, envelope=COPIED) for one in many))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == "", "whose they are is known"
+
+
+def test_a_partition_of_another_cluster_that_goes_too_is_looked_at_there(
+    draining, pair, make_batch
+):
+    """The first has but copies of it, and says nothing of where it is published."""
+    first, second = (step(Action.DRAIN, name) for name in ("c1", "c2"))
+    with pair.running():
+        assert draining.drain(pair.topology, first) == draining.drain(pair.topology, second) == ""
+    pair.fill(1, make_batch([b"1", b"2"], envelope=COPIED))
+    pair.fill(2, make_batch([b"1"]))
+    with pair.running():
+        assert draining.drain(pair.topology, first) == ""
+    pair.fill(2, make_batch([b"2", b"3"], 1))
+    with pair.running():
+        lacking = "c1, which lacks records of 1 partition"
+        assert draining.drain(pair.topology, second) == lacking
+
+
+def test_who_does_not_say_who_publishes_is_named(draining, pair, make_batch, monkeypatch):
+    pair.fill(1, make_batch([b"1"], envelope=COPIED))
+    drain = step(Action.DRAIN, "c1")
+    monkeypatch.setattr(drains, "record_at", unanswered)
+    with pair.running():
+        draining.drain(pair.topology, drain)
+    for number, batch in ((2, make_batch([b"1"])), (1, make_batch([b"2"], 1, envelope=COPIED))):
+        pair.fill(number, batch)
+    with pair.running(), pytest.raises(CommandError, match="does not say who publishes: late"):
+        draining.drain(pair.topology, drain)
