@@ -32,13 +32,12 @@ def topology_file(topology_file):
 
 
 def apply(file: Path, logs: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "distributor", "apply", str(file), "--logs", str(logs), *words],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
+    command = [sys.executable, "-m", "distributor", "apply", str(file), "--logs", str(logs), *words]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    except subprocess.TimeoutExpired as late:
+        said = (late.stderr or b"").decode().splitlines()
+        raise AssertionError("\n".join(said[-20:])) from late
 
 
 def with_fifth(text: str, tmp_path: Path, port: int) -> str:
