@@ -32,7 +32,7 @@ OTHER = Partition("other", "CD" * 16)
 
 
 def test_all_are_asked_at_once_and_answer_in_order():
-    together = Barrier(3, timeout=10)
+    together = Barrier(3, timeout=120)
     assert at_once(lambda number: (together.wait(), number)[1], [3, 1, 2]) == [3, 1, 2]
     assert at_once(str, []) == []
 

@@ -107,9 +107,7 @@ def test_clusters_and_stores_with_history_come_and_go_while_records_flow(
     left = load(topology_file)
     assert [cluster.name for cluster in left.clusters] == ["c1", "c2", "c4", "c5"]
     sent = sum(traffic.sent for traffic in loads)
-    wait_until(
-        lambda: set(verify(left, settle_s=1).clusters.values()) == {sent}, "all have all", 90
-    )
+    wait_until(lambda: set(verify(left, settle_s=1).clusters.values()) == {sent}, "all have all")
     assert verify(left, deep=True).equal
     words = {word for command in up.children() for word in command.split()}
     assert str(tmp_path / "c1-new") in words

@@ -72,7 +72,7 @@ def test_records_and_positions_arrive_and_go_on_when_a_replica_of_each_cluster_i
     traffic = [traffic_at(cluster.towers[0]) for cluster in topology.clusters]
     with Consumer(Cluster.declared(topology.clusters[0]), "orders", group="g") as consumer:
         for _ in range(100):
-            assert consumer.poll(30) is not None
+            assert consumer.poll(120) is not None
     wait_until(lambda: position(topology, "cluster-4", "g") >= 100, "the position is elsewhere")
 
     before = up.children()

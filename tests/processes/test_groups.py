@@ -70,7 +70,7 @@ def test_a_frozen_store_of_three_stops_nobody(processes, until):
     def all_arrive():
         nonlocal sent
         for producer in producers:
-            producer.send("orders", b"").result(30)
+            producer.send("orders", b"").result(120)
             sent += 1
         until(lambda: taken() == sent)
 

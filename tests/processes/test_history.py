@@ -26,7 +26,7 @@ def send(history, producer, name, number):
     """Send and wait: one record, one batch."""
     value = f"{name}-{number}".encode()
     op = history.sent(name, "orders", [value], now_ms())
-    delivery = producer.send("orders", value).result(20)
+    delivery = producer.send("orders", value).result(120)
     history.acknowledged(op, delivery.address, delivery.sequence, now_ms(), min_acks=2)
 
 

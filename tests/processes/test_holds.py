@@ -145,7 +145,7 @@ def test_what_a_cluster_lacks_is_kept_until_it_has_it_or_a_bound_is_reached(
         assert time.monotonic() - sent_s >= HOLD_S - 1
         wait_until(lambda: "their hold has reached its bound" in up.log(STORE), "said")
         assert released(topology_file) == 50
-        wait_until(lambda: held(metrics) == (1, 50), "the controller tells it", 30)
+        wait_until(lambda: held(metrics) == (1, 50), "the controller tells it")
         os.kill(store, signal.SIGCONT)
     assert up.stop() == 0
 

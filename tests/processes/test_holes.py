@@ -61,7 +61,7 @@ def test_it_says_what_it_waits_for_and_goes_on_without_when_told(
                 with pytest.raises(
                     HoleError, match="dafka holes --store ENDPOINT --skip orders"
                 ) as told:
-                    one.result(30)
+                    one.result(120)
                 assert (told.value.partition, told.value.expected, told.value.kept) == (
                     place,
                     0,
@@ -93,7 +93,7 @@ def left_alone(tmp_path, free_ports, reopened):
     tower, query = f"tcp://127.0.0.1:{first}", f"tcp://127.0.0.1:{first + 2}"
     with reopened(partial(Tower, tower)), Producer(tower) as producer:
         with Store(tmp_path / "store", tower, query=query, durability=Durability.OS):
-            producer.send("orders", b"0").result(20)
+            producer.send("orders", b"0").result(120)
         waiting = producer.send("orders", b"1")
         yield tower, producer, waiting
         with pytest.raises(NotStoredError):

@@ -138,4 +138,4 @@ def test_a_second_process_of_a_share_takes_its_place_until_it_ends(pair, tmp_pat
         _, told, _ = run_distributor("doctor", file)
         assert "the end of another process that was started later" in " ".join(told.split())
         second.send_signal(signal.SIGKILL)
-    wait_until(lambda: links_of(file)[0]["c1"] == "serving", "the first one writes again", 30)
+    wait_until(lambda: links_of(file)[0]["c1"] == "serving", "the first one writes again")

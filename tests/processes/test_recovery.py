@@ -175,7 +175,7 @@ def test_a_lost_last_ack_is_said_again(cluster, monkeypatch):
     monkeypatch.setattr(Mesh, "publish", losing)
     cluster.store()
     producer = cluster.producer()
-    assert producer.send("orders", b"the only one").result(20).sequence == 0
+    assert producer.send("orders", b"the only one").result(120).sequence == 0
     assert [(ack.topic, ack.address, ack.sequence) for ack in lost] == [
         ("orders", producer.address, 0)
     ]

@@ -86,7 +86,7 @@ def guarded(tmp_path, free_ports):
 
 
 def store_one(producer, topic, value):
-    return producer.send(topic, value).result(20)
+    return producer.send(topic, value).result(120)
 
 
 def nothing_stored(producer, topic, seconds=1.5):
@@ -157,14 +157,14 @@ def test_who_may_commit_for_one_group_touches_no_other(guarded):
         for name, group, position in said:
             with guarded.producer(name) as producer:
                 key, value = encode(CommitKey(group, place), Commit(position, position, 1))
-                producer.send(TOPIC, value, key=key).result(20)
+                producer.send(TOPIC, value, key=key).result(120)
         assert {group: client.offsets(group)[place].position for group in client.groups()} == {
             "billing": 5,
             "shop": 3,
         }
         with guarded.producer("office") as producer:
             key, value = encode(CommitKey("billing", place), Commit(1, GROUP_NUMBER_MAX, 1))
-            producer.send(TOPIC, value, key=key).result(20)
+            producer.send(TOPIC, value, key=key).result(120)
         assert client.offsets("billing")[place].position == 5
 
 

@@ -87,7 +87,7 @@ class Hosts:
         ended = {name: one for name, one in self._running.items() if name.startswith(host)}
         for name, one in ended.items():
             one.terminate()
-            assert one.wait(30) in (0, -15), name
+            assert one.wait(120) in (0, -15), name
             del self._running[name]
 
 
@@ -99,7 +99,7 @@ class Applying:
         self._told = hosts.directory(host) / "apply.log"
         with self._told.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "distributor", *words, "--patience-s", "100"],
+                [sys.executable, "-m", "distributor", *words, "--patience-s", "300"],
                 cwd=hosts.directory(host),
                 stdout=output,
                 stderr=output,
@@ -111,7 +111,7 @@ class Applying:
 
     def wait(self) -> int:
         """Its exit code."""
-        return self._process.wait(120)
+        return self._process.wait(400)
 
     def end(self) -> None:
         """Whatever it does."""

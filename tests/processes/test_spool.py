@@ -145,7 +145,7 @@ def test_closing_says_what_stays_in_the_spool_and_the_next_one_sends_it(cluster)
     with cluster.store():
         again = cluster.producer()
         assert (again.address, again.resumed) == (address, 4)
-        assert again.send("orders", b"3").result(20).sequence == 3
+        assert again.send("orders", b"3").result(120).sequence == 3
         again.close(20)
         third = cluster.producer()
         assert third.resumed == 0
@@ -172,7 +172,7 @@ def test_what_was_left_fills_the_buffer_of_the_next_one(cluster):
         second.send("orders", b"x")
     with cluster.store():
         second.flush(20)
-        assert second.send("orders", b"x").result(20).sequence == 1
+        assert second.send("orders", b"x").result(120).sequence == 1
         second.close()
 
 
@@ -180,9 +180,9 @@ def test_a_copied_spool_is_found_out_and_nothing_of_it_is_stored(cluster, tmp_pa
     copy = tmp_path / "copy"
     command = [sys.executable, "-m", "dafka", "produce", "orders", "--tower", cluster.endpoint]
     with cluster.store(), cluster.producer() as first:
-        first.send("orders", b"first").result(20)
+        first.send("orders", b"first").result(120)
         shutil.copytree(cluster.spool, copy)
-        first.send("orders", b"second").result(20)
+        first.send("orders", b"second").result(120)
         rival = subprocess.run(
             [*command, "--spool", str(copy)], input=b"rival\n", capture_output=True, check=False
         )
@@ -192,7 +192,7 @@ def test_a_copied_spool_is_found_out_and_nothing_of_it_is_stored(cluster, tmp_pa
         assert first.address.encode() in rival.stderr
         again = Producer(cluster.endpoint, spool=copy)
         with pytest.raises(AddressInUseError):
-            again.send("orders", b"rival").result(20)
+            again.send("orders", b"rival").result(120)
         for use in (again.flush, again.persist, again.close, lambda: again.send("orders", b"x")):
             with pytest.raises(AddressInUseError):
                 use()

@@ -157,7 +157,7 @@ def test_records_are_stored_by_who_keeps_their_slot_and_read_by_all(pair):
             pair.queries, ranges
         )
     with Consumer(place, ["orders"], start="earliest", isolation="stored") as consumer:
-        read = [consumer.poll(20) for _ in range(2 * len(partitions))]
+        read = [consumer.poll(120) for _ in range(2 * len(partitions))]
     assert {(record.address, record.sequence) for record in read if record} == {
         (one.address, sequence) for one in partitions for sequence in (0, 1)
     }
@@ -173,7 +173,7 @@ def test_a_group_goes_on_where_it_was_in_both_shares(pair):
             producer.send("orders", str(number).encode())
             producer.flush(20)
         with Consumer(place, ["orders"], group="billing", session_timeout_ms=2_000) as consumer:
-            read = [consumer.poll(30) for _ in producers]
+            read = [consumer.poll(120) for _ in producers]
             consumer.commit()
         assert {(one.address, one.sequence) for one in read if one} == {
             (producer.address, number) for producer in producers

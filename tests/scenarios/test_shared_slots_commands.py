@@ -42,7 +42,7 @@ def shared(tmp_path_factory, free_ports, reopened):
                     producer.send_many(topic, [b"%d" % one for one in range(EACH)])
         with Consumer(place, ["orders"], group="billing") as consumer:
             for _ in range(PRODUCERS * EACH):
-                assert consumer.poll(30)
+                assert consumer.poll(120)
             consumer.commit()
         yield cluster
 

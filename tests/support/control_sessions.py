@@ -119,7 +119,7 @@ class Session:
             found = lambda: [  # noqa: E731
                 one for one in self.responses if isinstance(one, Pong) and one.number == number
             ]
-            assert self.answered.wait_for(found, 20), self.responses
+            assert self.answered.wait_for(found, 120), self.responses
             return found()[0]
 
     def ended(self, timeout=60):

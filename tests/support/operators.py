@@ -77,7 +77,7 @@ def served(desk, certificates=None, listen="127.0.0.1:0"):
     thread.start()
 
     def done(what):
-        return asyncio.run_coroutine_threadsafe(what, loop).result(20)
+        return asyncio.run_coroutine_threadsafe(what, loop).result(120)
 
     try:
         done(server.start())

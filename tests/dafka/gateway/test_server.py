@@ -510,7 +510,7 @@ def test_at_the_end_who_has_only_just_come_is_let_go(gateway):
         await gateway.server.stop()
         reader, writer = await opening
         try:
-            return await asyncio.wait_for(reader.read(), 10)
+            return await asyncio.wait_for(reader.read(), 120)
         finally:
             writer.close()
 
@@ -531,7 +531,7 @@ def test_at_the_end_who_is_being_accepted_is_let_go(gateway, turns):
         except ConnectionError:
             return b""
         try:
-            return await asyncio.wait_for(reader.read(), 10)
+            return await asyncio.wait_for(reader.read(), 120)
         except ConnectionError:
             return b""
         finally:

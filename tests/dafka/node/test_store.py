@@ -168,7 +168,7 @@ def test_a_producer_outlives_its_store(cluster, take):
     store.close()
     future = producer.send("orders", b"between")
     cluster.store()
-    assert future.result(20).sequence == 1
+    assert future.result(120).sequence == 1
     records = take(cluster.consumer("orders"), 2)
     assert [record.value for record in records] == [b"before", b"between"]
 
@@ -280,7 +280,7 @@ def test_a_full_disk_is_reported_not_acknowledged_and_resumed_when_there_is_room
         assert any("nothing is taken in" in record.getMessage() for record in caplog.records)
     finally:
         disk.free()
-    assert futures[-1].result(30).sequence == 40
+    assert futures[-1].result(120).sequence == 40
     assert store.unready() == ""
 
 

@@ -48,7 +48,7 @@ class Driver:
             found = action()
             return await found if asyncio.iscoroutine(found) else found
 
-        return asyncio.run_coroutine_threadsafe(act(), self._loop).result(20)
+        return asyncio.run_coroutine_threadsafe(act(), self._loop).result(120)
 
     def begin(self, port, *, epoch=1, certificates=None, instance=INSTANCE, replica="r1"):
         settings = HASTY if replica == "r1" else PATIENT

@@ -33,7 +33,7 @@ def test_what_is_kept_is_the_last_of_the_latest_epoch(pair, caplog):
         one.write(replace(WISHES, version=2))  # it has not heard of that
         assert one.read() == other.read() == later
         with Producer(place) as stranger:
-            stranger.send(TOPIC, b"\xff").result(20)
+            stranger.send(TOPIC, b"\xff").result(120)
         assert one.read() == later
         assert "is not understood" in caplog.text
 

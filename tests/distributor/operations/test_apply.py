@@ -551,4 +551,4 @@ def test_what_only_a_store_has_that_is_taken_out_is_said(
     pair.trim(1, {ORDERS: 1})
     pair.forget(1, [ORDERS])
     with pair.running():
-        until(lambda: not applying.look(move), 30)
+        until(lambda: not applying.look(move))

@@ -123,7 +123,7 @@ def test_slots_come_to_a_new_store_with_all_that_there_is_of_them(
             f"{new.stores[0].query} gives up slots 2048-4095",
             f"{new.stores[1].query} joins slots 2048-4095",
         ]
-        until(lambda: not move_slots(new), 30)
+        until(lambda: not move_slots(new))
         assert moving_slots(new) == []
     for store, place in zip(new.stores, places, strict=True):
         with closing(LmdbLog(Path(store.data))) as log:
