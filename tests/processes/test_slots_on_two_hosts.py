@@ -149,7 +149,7 @@ def test_apply_on_each_host_moves_slots_to_the_other_and_says_whom_it_waits_for(
     try:
         wait_until(lambda: f"on {THERE} run" in first.told(), "it says for whom it waits")
         assert f"{old.query} to be started with slots 0-2047 (start it here as" in first.told()
-        assert "s of 100)" in first.told()
+        assert "s of 300)" in first.told()
         hosts.start(wanted, HERE)  # in any order: it goes on keeping all
         second = Applying(hosts, THERE, running, wanted)
         try:
