@@ -15,7 +15,7 @@ from dafka.process.clock import now_ms
 from dafka.process.threads import wait_for_end
 from dafka.transport.curve import checked_infrastructure
 from dafka.transport.poller import Poller
-from dafka.transport.tower import TowerSockets
+from dafka.transport.tower import BEACONS_PER_TURN_MAX, TowerSockets
 
 if TYPE_CHECKING:
     from typing import Self
@@ -28,6 +28,11 @@ _TURN_MS = 200
 
 _PRESENT_MS = 4_000
 """A node whose beacons stop for this long is not counted any more."""
+
+_APART_S = 0.001
+_APART_MAX_S = 0.05
+"""For each node, and at most: how far apart beacons are passed on. Those that come in between go
+out together, and wake each node once."""
 
 
 class Tower:
@@ -52,6 +57,8 @@ class Tower:
         checked_infrastructure(self.endpoint, cluster.credentials, insecure=cluster.insecure)
         self._sockets = TowerSockets(TowerEndpoints.parse(self.endpoint), cluster.credentials)
         self._seen_ms: dict[str, int] = {}
+        self._flooded = False
+        """Whether more may have come than it takes in a turn."""
         self._stopping = threading.Event()
         self._turned_ms = now_ms()
         self._failure: BaseException | None = None
@@ -107,12 +114,15 @@ class Tower:
             for socket in self._sockets.pollable:
                 poller.add(socket, self._relay)
             while not self._stopping.is_set():
-                poller.turn(_TURN_MS)
+                came = poller.turn(_TURN_MS)
                 self._turned_ms = now_ms()
                 self._forget_absent()
+                if came and not self._flooded:
+                    self._stopping.wait(min(self.nodes * _APART_S, _APART_MAX_S))
 
     def _relay(self) -> None:
         beacons, dropped = self._sockets.relay()
+        self._flooded = len(beacons) + len(dropped) >= BEACONS_PER_TURN_MAX
         now = now_ms()
         for beacon in beacons:
             if beacon.address in self._seen_ms or len(self._seen_ms) < STORE_PEERS_MAX:

@@ -8,7 +8,7 @@ from dafka.model import TowerEndpoints
 from dafka.node.loop import STUCK_MS, NodeFailedError
 from dafka.node.tower import Tower
 from dafka.transport import sockets
-from dafka.transport.tower import TowerSockets
+from dafka.transport.tower import BEACONS_PER_TURN_MAX, TowerSockets
 from dafka.wire.beacon import NodeBeacon, TowerBeacon, encode_node_beacon
 
 pytestmark = pytest.mark.net
@@ -106,6 +106,33 @@ def test_a_tower_that_hangs_is_unwell(cluster):
     cluster.tower.close()
     cluster.tower._turned_ms -= STUCK_MS + 5_000
     assert cluster.tower.unwell() == "tower has not turned for 35 s"
+
+
+def test_the_more_nodes_there_are_the_more_beacons_are_passed_on_together(
+    cluster, monkeypatch, until
+):
+    waited = []
+    monkeypatch.setattr(cluster.tower._stopping, "wait", waited.append)
+    cluster.producer()
+    until(lambda: 0.001 in waited)
+    beacons = [TowerBeacon(f"N{number}", "tcp://h:1") for number in range(BEACONS_PER_TURN_MAX)]
+    monkeypatch.setattr(cluster.tower._sockets, "relay", lambda: (beacons[:100], []))
+    until(lambda: 0.05 in waited)
+
+
+def test_a_tower_that_is_flooded_does_not_wait(cluster, monkeypatch, until):
+    beacons = [TowerBeacon(f"N{number}", "tcp://h:1") for number in range(BEACONS_PER_TURN_MAX - 1)]
+    waited, relayed = [], []
+
+    def relay():
+        relayed.append(len(waited))
+        return beacons, ["beacon"]
+
+    monkeypatch.setattr(cluster.tower._stopping, "wait", waited.append)
+    monkeypatch.setattr(cluster.tower._sockets, "relay", relay)
+    cluster.producer()
+    until(lambda: len(relayed) > 2)
+    assert waited == []
 
 
 def test_invented_nodes_do_not_pile_up(cluster, monkeypatch):
