@@ -335,12 +335,13 @@ def test_what_a_query_needs_is_a_majority_and_its_acknowledgements(
 ):
     """As docs/spark.md says it: so many stores have what is done, and nothing is done by halves."""
     cluster, options = many(stores)
-    options = replace(options, min_acks=min_acks, acks_given=True, silence_s=3.0)
+    options = replace(options, min_acks=min_acks, acks_given=True)
     for number in range(away):
         cluster.stores[number].close()
     if goes_on:
         committed(options, [b"0"])
     else:
+        options = replace(options, silence_s=3.0)
         monkeypatch.setattr(placing_module, "Register", hasty)
         with pytest.raises((QueryError, NotStoredError)):
             committed(options, [b"0"])
@@ -356,11 +357,12 @@ def test_with_one_of_two_stores_new_jobs_go_on_and_queries_wait(many, monkeypatc
     assert options.min_acks == 1
     committed(options, [b"0"], run=0)
     cluster.stores[0].close()
-    monkeypatch.setattr(placing_module, "Register", hasty)
     committed(options, [b"job"], key="job j", shared=False)
     segments = staged(options, [b"1"])
-    with pytest.raises(QueryError, match="1 of 2 stores"):
-        RunCommit(options, RunName(KEY, 1), segments).commit()
+    with monkeypatch.context() as patch:
+        patch.setattr(placing_module, "Register", hasty)
+        with pytest.raises(QueryError, match="1 of 2 stores"):
+            RunCommit(options, RunName(KEY, 1), segments).commit()
     assert b"1" not in cluster.records_of(1), "nothing of it is published"
     cluster.stores[0] = cluster.store(0)
     RunCommit(options, RunName(KEY, 1), segments).commit()
