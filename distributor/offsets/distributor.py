@@ -218,7 +218,7 @@ class OffsetsDistributor:
         coming = self._translated(coming, held)
         if coming:
             self._target.write(list(coming.items()))
-            self._done.brought = len(coming)
+            self._done.brought += len(coming)
             for key in coming:
                 self._note(key)
 

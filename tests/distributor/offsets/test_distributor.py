@@ -430,7 +430,8 @@ def test_a_partition_nobody_answers_for_keeps_back_only_what_is_of_it(source, ta
     assert (done.brought, done.error) == (1, "no answer to what is asked of PRODUCER")
     assert target.holds(KEY) is None
     source.unanswered.clear()
-    assert one.round(0) == OffsetsRound(brought=1)
+    source.commit(CommitKey("billing", others[1]), Commit(1, 2, 2))
+    assert one.round(0) == OffsetsRound(brought=2)
     assert target.holds(KEY).position == 1
 
 
