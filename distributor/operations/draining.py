@@ -1,21 +1,20 @@
 """What is waited for before a cluster or its topics go, and after one has come: the looks at them.
 
-A copy that a cluster has is on the one it came from, which brings it to all others. Only what was
-published on a cluster that goes has to be elsewhere before.
+Once links serve others than a cluster that goes, a copy that comes to it is where it comes
+from, and goes to all others from there. Only what is published on it has to be elsewhere before.
 """
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from dafka.cluster import Cluster
 from dafka.errors import QueryError
 from dafka.query.cluster_client import ClusterClient
-from distributor.errors import CommandError
+from dafka.records.envelope import FRESH, unpack
 from distributor.operations.arrival import lacks
-from distributor.survey import furthest, record_at, survey
+from distributor.survey import furthest, survey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,7 +28,7 @@ QUIET_S = 3.0
 """How long no producer may publish on a cluster to be taken for silent."""
 
 READ_MAX = 100
-"""Partitions that a look reads a record of, to see whether a producer publishes: one is enough."""
+"""Partitions of which a look reads who published the last record."""
 
 
 class Draining:
@@ -42,27 +41,25 @@ class Draining:
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
         self._due: dict[Step, dict[Partition, int]] = {}
-        self._copied: dict[Step, set[Partition]] = {}
-        """Partitions that were found to be published on another cluster than the one that goes."""
+        self._copied: dict[Step, dict[Partition, int]] = {}
+        """The sequence at which a partition was found to be published elsewhere: that is not looked
+        at again while it is the last. Of more than `READ_MAX` those come first that never were."""
         self._quiet: tuple[dict[Partition, int], float] | None = None
 
     def silence(self, topology: Topology, step: Step) -> str:
-        """What is waited for until no producer publishes on a cluster; empty if none does.
-
-        Raises:
-            CommandError: A store does not say who publishes.
-        """
+        """What is waited for until no producer publishes on a cluster; empty if none does."""
         holding = _one(survey(topology), step.cluster)
         if holding.store is None:
             return f"{step.cluster} to answer"
         heads = _about(step, holding)
         before, since_s = self._quiet or (heads, self._seconds())
         moved = [one for one, head in heads.items() if before.get(one) != head]
-        published = _published(
-            topology.cluster(step.cluster),
-            holding.store,
-            {one: heads[one] for one in moved[:READ_MAX]},
-        )
+        looked_at = {one: heads[one] for one in moved[:READ_MAX]}
+        try:
+            copies = _copies(topology.cluster(step.cluster), holding.store, looked_at)
+        except QueryError as error:
+            return f"{step.cluster} to answer: {error}"
+        published = next((one for one, is_copy in copies.items() if is_copy is False), None)
         self._quiet = (heads, self._seconds() if published else since_s)
         if published:
             return f"the producer {published.address[:8]} of {published.topic!r} to be stopped"
@@ -75,10 +72,8 @@ class Draining:
         """The same until the others have what a cluster has.
 
         Also what is published there until this is answered. Copies that have come meanwhile are not
-        waited for: while records flow, some are always on their way.
-
-        Raises:
-            CommandError: A store does not say who publishes.
+        waited for where the cluster goes, as links serve others by then: while records flow, some
+        are always on their way. Where only topics go links still serve it, and it passes them on.
         """
         holdings = survey(topology)
         holding = _one(holdings, step.cluster)
@@ -90,16 +85,21 @@ class Draining:
             return lacking
         later = {one: head for one, head in heads.items() if due.get(one) != head}
         lacking = lacks(topology, later, holdings)
-        if not lacking:
-            return ""
-        copied = self._copied.setdefault(step, set())
-        unknown = {one: head for one, head in later.items() if one not in copied}
-        read = dict(islice(unknown.items(), READ_MAX))
-        if _published(topology.cluster(step.cluster), holding.store, read):
+        if step.topics or not lacking:
+            return lacking
+        copied = self._copied.setdefault(step, {})
+        moved = [one for one, head in later.items() if copied.get(one) != head]
+        moved.sort(key=copied.__contains__)
+        read = {one: later[one] for one in moved[:READ_MAX]}
+        try:
+            copies = _copies(topology.cluster(step.cluster), holding.store, read)
+        except QueryError as error:
+            return f"{step.cluster} to answer: {error}"
+        if not all(copies.values()):
             self._due[step] = heads
             return lacking
         copied.update(read)
-        return lacking if len(unknown) > READ_MAX else ""
+        return "" if copied.keys() >= later.keys() else lacking
 
     def fill(self, topology: Topology, step: Step) -> str:
         """The same until a cluster has what all had when this was asked first."""
@@ -125,14 +125,18 @@ def _about(step: Step, holding: Holding) -> dict[Partition, int]:
     }
 
 
-def _published(spec: ClusterSpec, store: str, heads: Mapping[Partition, int]) -> Partition | None:
-    """One of these partitions that is published on the cluster itself: no link has copied it."""
-    try:
-        with ClusterClient(Cluster.declared(spec)) as stores:
-            for partition, head in heads.items():
-                record = record_at(stores.store(store), partition, head)
-                if record is not None and record.copy_flags == 0:
-                    return partition
-    except QueryError as error:
-        raise CommandError(f"{store} does not say who publishes: {error}") from error
-    return None
+def _copies(
+    spec: ClusterSpec, store: str, heads: Mapping[Partition, int]
+) -> dict[Partition, bool | None]:
+    """Whether a link has brought the last record of each partition; None if that has gone since.
+
+    Raises:
+        QueryError: The store does not answer.
+    """
+    found: dict[Partition, bool | None] = {}
+    with ClusterClient(Cluster.declared(spec)) as stores:
+        for partition, head in heads.items():
+            batch = next(iter(stores.store(store).scan(partition, head, head + 1)), None)
+            envelope = None if batch is None else unpack(batch.content) or FRESH
+            found[partition] = None if envelope is None else envelope.copy_flags != 0
+    return found

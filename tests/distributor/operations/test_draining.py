@@ -4,15 +4,16 @@ import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition
+from dafka.query.client import StoreClient
 from dafka.records.envelope import Envelope
-from distributor.errors import CommandError
-from distributor.operations import draining as drains
 from distributor.operations.draining import QUIET_S, READ_MAX, Draining
+from tests.support.batches import unreadable_from
 from tests.support.shares import also_shared
 from topology.diff import Action, Step
 
 pytestmark = pytest.mark.net
 
+ORDERS = Partition("orders", "AB" * 16)
 COPIED = Envelope(origin=1, copy_flags=1)
 LACKING = "c2, which lacks records of 1 partition"
 
@@ -85,7 +86,7 @@ def test_copies_that_come_while_a_cluster_is_drained_are_not_waited_for(draining
         assert draining.drain(pair.topology, drain) == ""
     pair.fill(1, *(make_batch([b"3"], 2, partition=one, envelope=COPIED) for one in many))
     with pair.running():
-        assert draining.drain(pair.topology, drain) == "", "whose they are is known"
+        assert draining.drain(pair.topology, drain) == "", "of all it is known whose they were"
 
 
 def test_a_partition_of_another_cluster_that_goes_too_is_looked_at_there(
@@ -105,13 +106,63 @@ def test_a_partition_of_another_cluster_that_goes_too_is_looked_at_there(
         assert draining.drain(pair.topology, second) == lacking
 
 
-def test_who_does_not_say_who_publishes_is_named(draining, pair, make_batch, monkeypatch):
-    pair.fill(1, make_batch([b"1"], envelope=COPIED))
-    drain = step(Action.DRAIN, "c1")
-    monkeypatch.setattr(drains, "record_at", unanswered)
+def test_where_only_topics_go_copies_are_waited_for_as_links_still_serve_the_cluster(
+    draining, pair, make_batch
+):
+    """It may be the one that passes them on to a third."""
+    drain = step(Action.DRAIN, "c1", topics="orders")
     with pair.running():
-        draining.drain(pair.topology, drain)
-    for number, batch in ((2, make_batch([b"1"])), (1, make_batch([b"2"], 1, envelope=COPIED))):
-        pair.fill(number, batch)
-    with pair.running(), pytest.raises(CommandError, match="does not say who publishes: late"):
-        draining.drain(pair.topology, drain)
+        assert draining.drain(pair.topology, drain) == ""
+    pair.fill(1, make_batch([b"1"], envelope=COPIED))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == LACKING
+
+
+def test_of_whom_the_last_record_is_gone_may_be_published_there(draining, pair, make_batch):
+    drain = step(Action.DRAIN, "c1")
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == ""
+    pair.fill(1, make_batch([b"1"]))
+    pair.trim(1, {ORDERS: 1})
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == LACKING
+    pair.fill(2, make_batch([b"1"], envelope=COPIED))
+    pair.fill(1, make_batch([b"2"], 1))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == LACKING
+
+
+def test_who_publishes_where_copies_came_before_is_found(draining, pair, make_batch):
+    """As a producer that comes back on another cluster, with its spool."""
+    drain = step(Action.DRAIN, "c1")
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == ""
+    pair.fill(1, make_batch([b"1"], envelope=COPIED))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == ""
+    pair.fill(1, make_batch([b"2"], 1))
+    with pair.running():
+        assert draining.drain(pair.topology, drain) == LACKING
+
+
+@pytest.mark.parametrize("action", [Action.SILENCE, Action.DRAIN])
+def test_records_that_nobody_can_read_are_copies_all_the_same(draining, pair, make_batch, action):
+    look, about = getattr(draining, action.value), step(action, "c1")
+    with pair.running():
+        look(pair.topology, about)
+    pair.fill(1, unreadable_from(make_batch([b"1"], envelope=COPIED), 0))
+    with pair.running():
+        assert look(pair.topology, about) in ("", f"{QUIET_S:g} s of silence")
+
+
+@pytest.mark.parametrize("action", [Action.SILENCE, Action.DRAIN])
+def test_who_does_not_say_who_publishes_is_waited_for(
+    draining, pair, make_batch, monkeypatch, action
+):
+    look, about = getattr(draining, action.value), step(action, "c1")
+    with pair.running():
+        look(pair.topology, about)
+    pair.fill(1, make_batch([b"1"], envelope=COPIED))
+    monkeypatch.setattr(StoreClient, "scan", unanswered)
+    with pair.running():
+        assert look(pair.topology, about) == "c1 to answer: late"
