@@ -342,8 +342,9 @@ class Applying:
 
     def _left_behind(self, step: Step) -> str:
         """What a cluster that is stopped acknowledged at the last moment, if it is nowhere else."""
-        stores = self._plans[False].topology.cluster(step.cluster).stores
-        return "" if step.topics else self._on_disks(step, stores)
+        if step.cluster in {one.name for one in self._topology.clusters}:
+            return ""
+        return self._on_disks(step, self._plans[False].topology.cluster(step.cluster).stores)
 
     def _move_later(self, step: Step) -> str:
         """Prepare a cluster for slots to move when the new file runs."""
@@ -354,7 +355,7 @@ class Applying:
             # Of a change that was not brought to its end a store may keep more than its file says.
             if not settled and (waits_for := move_slots(old)):
                 return waits_for
-            if waits_for := move_slots(replace(old, stores=stays), gone):
+            if waits_for := move_slots(replace(old, stores=stays, copies=new.copies), gone):
                 return waits_for
         if not settled:
             let_join(beyond(new, old), self._directory)
@@ -370,7 +371,7 @@ class Applying:
             (self._directory / store.data for store in stores),
             step.cluster,
             partial(lacked, self._topology, cluster=cluster),
-            f"apply {self._before} to bring it back",
+            f"if that lasts, apply {self._before} to bring it back",
         )
 
 

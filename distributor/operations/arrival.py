@@ -94,7 +94,7 @@ def left_on_disks(
     lacks_of: Callable[[dict[Partition, int]], str],
     cure: str,
 ) -> str:
-    """What stores acknowledged at the last moment, if it is nowhere else; empty if it is.
+    """What stores have that were stopped, and nobody else has, or not yet; empty if others do.
 
     Args:
         directories: Of stores that are stopped; those that are not there have nothing.
@@ -109,9 +109,7 @@ def left_on_disks(
             with closing(LmdbLog(data)) as log:
                 due = log.heads()
         except StorageError as error:
-            return f"the store of {cluster} to end, or its directory to be moved away: {error}"
+            return f"the store of {cluster} to end: {error}; if it has, move that directory away"
         if missing := lacks_of(due):
-            return (
-                f"{missing}: {cluster} took them as it was stopped, and has them in {data}; {cure}"
-            )
+            return f"{missing}: {cluster} has them in {data}, which is stopped; {cure}"
     return ""

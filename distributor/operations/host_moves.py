@@ -129,5 +129,5 @@ class HostMoves:
             [self._directory / store.data],
             new.name,
             partial(lacked, self._new, cluster=new.name),
-            f"start it as {self._running} has it to bring it back",
+            f"if that lasts, start it as {self._running} has it to bring it back",
         )

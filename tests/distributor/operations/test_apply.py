@@ -5,12 +5,14 @@ import re
 import signal
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import accumulate, repeat
 from types import SimpleNamespace
 
 import pytest
 
 from dafka.errors import QueryError
 from dafka.model import Partition, Slots
+from dafka.process.clock import Clock
 from dafka.records.envelope import Envelope
 from dafka.storage.kept_slots import KeptSlots
 from dafka.storage.lmdb_log import LmdbLog
@@ -22,6 +24,7 @@ from distributor.local.pidfile import PidFile, find
 from distributor.local.processes import control_endpoint
 from distributor.operations import apply as applies
 from distributor.operations.apply import Applying, alone
+from distributor.operations.draining import QUIET_S
 from distributor.operations.replicas import ToldByReplicas
 from distributor.operations.slots import still_moving
 from topology import load, plan
@@ -32,6 +35,8 @@ pytestmark = pytest.mark.net
 ORDERS = Partition("orders", "AB" * 16)
 COPIED = Envelope(origin=1, copy_flags=1)
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
+RUNNING_OUT = Clock(seconds=accumulate(repeat(QUIET_S)).__next__)
+"""Each look is so much later than the last one."""
 WANTS = {"wants": lambda *_: True}
 
 
@@ -66,6 +71,15 @@ def changed(pair, old, new, name="new.yaml"):
 
 def step(action, cluster="", level=0, to="", topics=""):
     return Step(action=action, text="", cluster=cluster, level=level, to=to, topics=topics)
+
+
+def until_done(applying, each, reread):
+    """Look at a step as often as one that is done needs it at most."""
+    for _ in range(4):
+        waits_for = applying.look(each)
+        if waits_for == "`distributor up` to read its file again":
+            reread()
+    assert waits_for == "", each.text
 
 
 def not_turned(cluster, level, to):
@@ -214,11 +228,28 @@ def test_what_a_cluster_takes_as_it_is_stopped_is_said_and_where_it_is(
     monkeypatch.setitem(applying._plans, True, only_c2)
     with pair.running(2):
         waits = applying.look(switch)
-        assert waits.startswith("c2, which lacks records of 1 partition: c1 took them")
+        assert waits.startswith("c2, which lacks records of 1 partition: c1 has them in")
         assert pair.topology.clusters[0].stores[0].data in waits
     pair.fill(2, make_batch([b"late"], 2, envelope=COPIED))
     with pair.running(2):
         assert applying.look(switch) == ""
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_the_store_of_a_cluster_that_begins_or_ends_to_receive_only_need_not_end(
+    pair, logs, hangups, make_batch, back
+):
+    for number in (1, 2):
+        pair.fill(number, make_batch([b"1", b"2"], envelope=COPIED))
+    sends, receives = "    id: 2\n", "    id: 2\n    receive_only: true\n"
+    if back:
+        sends, receives = receives, sends
+        pair.file.write_text(pair.file.read_text().replace(receives, sends))
+        PidFile.of(pair.file).note(logs)
+    applying = Applying(logs, changed(pair, sends, receives), not_turned, not_paused, RUNNING_OUT)
+    with pair.running():
+        for each in applying.steps:
+            until_done(applying, each, lambda: PidFile.of(pair.file).note(logs))
 
 
 class FakeLink:
@@ -514,8 +545,8 @@ def test_a_gateway_does_not_meet_stores_that_do_not_keep_all_yet(interrupted, lo
 def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
     moving, pair, monkeypatch
 ):
-    """It may keep more than its file says, and alone."""
-    before = pair.topology.clusters[0]
+    """It may keep more than its file says, and alone; the new file says how many are to have it."""
+    before = replace(pair.topology.clusters[0], copies=2)
     gone = replace(before.stores[0], data="gone")
     clusters = (replace(before, stores=(*before.stores, gone)), pair.topology.clusters[1])
     moving._plans[False] = plan(replace(pair.topology, clusters=clusters))
@@ -525,7 +556,7 @@ def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
     switch, text = moving.steps[0], pair.file.read_bytes()
     assert moving.look(switch) == "others to have it"
     assert moving.look(switch) == "others to have commits"
-    assert asked[1:] == [(clusters[0],), (before, [gone])]
+    assert asked[1:] == [(clusters[0],), (replace(before, copies=1), [gone])]
     assert pair.file.read_bytes() == text
     assert moving.look(switch) == "`distributor up` to read its file again"
 
@@ -544,7 +575,7 @@ def test_what_only_a_store_has_that_is_taken_out_is_said(
     applying._switched = True
     with pair.running():
         waits = applying.look(move)
-    assert waits.startswith("c1, which lacks records of 1 partition: c1 took them")
+    assert waits.startswith("c1, which lacks records of 1 partition: c1 has them in")
     assert str(tmp_path / "gone") in waits
     # The others had it, retention took it, and they forgot it: given again, the step ends.
     pair.fill(1, make_batch([b"1"], 0))

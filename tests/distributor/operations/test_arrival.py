@@ -73,10 +73,10 @@ def test_what_only_a_stopped_store_has_is_said_and_where(make_batch, tmp_path):
     with closing(LmdbLog(places[1])) as log:
         log.append([make_batch([b"1"], 0)])
         assert left_on_disks(places, "c1", asked, "start it").startswith(
-            "the store of c1 to end, or its directory to be moved away: cannot open log at"
+            "the store of c1 to end: cannot open log at"
         )
     told = left_on_disks(places, "c1", asked, "start it")
-    assert told.startswith("c1, which lacks it: c1 took them as it was stopped")
-    assert told.endswith(f"{places[1]}; start it")
+    assert told.startswith("c1, which lacks it: c1 has them in")
+    assert told.endswith(f"{places[1]}, which is stopped; start it")
     assert left_on_disks(places, "c1", asked, "start it") == ""
     assert list(due[0].values()) == [0]

@@ -139,7 +139,7 @@ def test_a_store_ends_when_others_keep_its_slots_and_what_only_it_has_is_said(
         with closing(LmdbLog(tmp_path / f"{len(stay)}")) as log:
             log.append([make_batch([b"1"], 0)])
         said = moves.look(step)
-        assert said.startswith("c1, which lacks records of 1 partition: c1 took them")
+        assert said.startswith("c1, which lacks records of 1 partition: c1 has them in")
         assert said.endswith(f"start it as {old} has it to bring it back")
         assert HostMoves(HERE, old, new).look(step) == "", "that is the other host's business"
 
