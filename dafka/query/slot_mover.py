@@ -31,6 +31,9 @@ BEHIND_MAX = BATCH_RECORDS_MAX
 """Records that others may lack when a store stops: they are on their way. What is more may take
 longer than a stop lasts."""
 
+Had = dict[str, dict[Partition, range]]
+"""What stores had that are about to end, by their query ports, when they were looked at first."""
+
 
 class _Held(NamedTuple):
     """What a store has said."""
@@ -122,6 +125,8 @@ class SlotMover:
         leaving: Stores that are about to end: who joins has to have what they have, nobody gives
             up what only they keep beside him, `copies` have to have what they have, and all what
             is kept by all.
+        had: Kept from one look to the next, also by another mover: all of it others have to have.
+            Nothing else tells what is on its way from what one that stays is still catching up on.
         name: Unlike that of all others that move something; drawn if not given.
     """
 
@@ -130,9 +135,11 @@ class SlotMover:
         stores: Sequence[StoreClient],
         copies: int,
         leaving: Sequence[StoreClient] = (),
+        had: Had | None = None,
         name: str = "",
     ) -> None:
         self._stores, self._copies, self._leaving = stores, copies, leaving
+        self._had: Had = {} if had is None else had
         self._registers = RegisterMover(stores, leaving, name or uuid4().hex)
 
     def look(self) -> str:
@@ -156,6 +163,8 @@ class SlotMover:
     def _owed(self) -> str:
         leaving = [_held(store, store.slots()) for store in self._leaving]
         stores = self._look_at_all() if leaving else []
+        for one in leaving:
+            self._had.setdefault(one.store.endpoint, one.ranges())
         # What is on its way is looked for on its disk, when it has ended.
         compared = (self._compared(one, one.kept, stores, BEHIND_MAX) for one in leaving)
         if behind := next(filter(None, compared), ""):
@@ -229,14 +238,15 @@ class SlotMover:
         return self._behind(given_up, keepers, behind_max) or _alone(given_up, keepers)
 
     def _behind(self, given_up: _Inventory, keepers: Sequence[_Inventory], behind_max: int) -> str:
-        behind = 0
+        behind, had = 0, self._had.get(given_up.endpoint, {})
         for partition, span in given_up.ranges.items():
             ends = sorted(one.ranges.get(partition, range(0)).stop for one in keepers)
             having = sum(end >= span.stop for end in ends)
             if having >= self._copies:
                 continue
-            behind += span.stop - ends[-self._copies] if len(ends) >= self._copies else span.stop
-            if behind > behind_max:
+            end = ends[-self._copies] if len(ends) >= self._copies else 0
+            behind += span.stop - end
+            if behind > behind_max or end < had.get(partition, range(0)).stop:
                 return f"{self._copies} others to have {partition} up to {span.stop}, {having} have"
         return ""
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from dafka.model import Partition
     from dafka.process.clock import Clock
+    from dafka.query.slot_mover import Had
     from distributor.control.protocol import LinkRow
     from distributor.survey import Holding
     from topology.model import ClusterSpec, StoreSpec, Topology
@@ -94,6 +95,7 @@ class Applying:
     ) -> None:
         self._turn, self._pause = turn, pause
         self._draining = Draining(clock.seconds)
+        self._had: Had = {}
         self._logs = logs
         self._running = find(logs)
         self._place = Path(self._running.file)
@@ -355,7 +357,8 @@ class Applying:
             # Of a change that was not brought to its end a store may keep more than its file says.
             if not settled and (waits_for := move_slots(old)):
                 return waits_for
-            if waits_for := move_slots(replace(old, stores=stays, copies=new.copies), gone):
+            staying = replace(old, stores=stays, copies=new.copies)
+            if waits_for := move_slots(staying, gone, self._had):
                 return waits_for
         if not settled:
             let_join(beyond(new, old), self._directory)

@@ -32,6 +32,7 @@ from topology.transition import all_keep_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from dafka.query.slot_mover import Had
     from topology.model import ClusterSpec, StoreSpec
 
 
@@ -66,6 +67,7 @@ class HostMoves:
                 )
         self.steps = tuple(one for one in self.change.steps if one.action is Action.MOVE)
         self._told_to_join: set[str] = set()
+        self._had: Had = {}
 
     def look(self, step: Step) -> str:
         """Do what is to be done for a step now; returns what it waits for, empty if it is done.
@@ -80,7 +82,7 @@ class HostMoves:
         starting = [self._start(store, waits) for store, waits in unstarted(new).items()]
         ending = [self._end(new, store) for store in gone]
         # What is to end may be needed until others have joined what it keeps.
-        moving = "" if starting else move_slots(new, gone)
+        moving = "" if starting else move_slots(new, gone, self._had)
         return "; ".join(filter(None, (*starting, *ending, moving)))
 
     def finish(self) -> None:
@@ -123,7 +125,7 @@ class HostMoves:
             return ""
         (said,) = said_of_slots(new, [store])
         if not isinstance(said, str):
-            needed = still_needed(new, store, said)
+            needed = still_needed(new, store, said, self._had)
             return needed or f"{store.query} to end (stop it here, {self._file} has it no more)"
         return left_on_disks(
             [self._directory / store.data],

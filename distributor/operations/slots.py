@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dafka.query.messages import HealthResponse
+    from dafka.query.slot_mover import Had
     from dafka.query.slot_steps import SlotsResponse
     from topology.model import ClusterName, ClusterSpec, StoreSpec, Topology
 
@@ -103,13 +104,14 @@ def said_of_slots(cluster: ClusterSpec, stores: Iterable[StoreSpec]) -> list[Slo
     return found
 
 
-def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse) -> str:
+def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse, had: Had) -> str:
     """What a store that is to end has, and too few of those that stay; empty if nothing.
 
     Args:
         cluster: As it is to be, without that store.
         store: It.
         said: What it says that it keeps.
+        had: See `SlotMover`.
     """
     relied_on: list[Slots] = []
     for one, other in zip(cluster.stores, said_of_slots(cluster, cluster.stores), strict=True):
@@ -119,7 +121,7 @@ def still_needed(cluster: ClusterSpec, store: StoreSpec, said: SlotsResponse) ->
     few = kept_too_seldom([one.ranges() for one in relied_on], cluster.copies)
     alone = Slots.of(missing for missing, _ in few).shared(slots_in(said.kept))
     if not alone:
-        with _mover(cluster, [store]) as mover:
+        with _mover(cluster, [store], had) as mover:
             return mover.owed()
     return f"{cluster.copies} others to keep slots {alone}, which {store.query} keeps"
 
@@ -139,13 +141,16 @@ def unstarted(cluster: ClusterSpec) -> dict[StoreSpec, str]:
     return found
 
 
-def move_slots(cluster: ClusterSpec, leaving: Sequence[StoreSpec] = ()) -> str:
+def move_slots(
+    cluster: ClusterSpec, leaving: Sequence[StoreSpec] = (), had: Had | None = None
+) -> str:
     """Take the steps that can be taken; what is waited for, empty if all keep what they are to.
 
     Args:
         cluster: As it is to be.
         leaving: Stores that it is to have no more, which may not have ended: of a change that was
             not brought to its end one of them may alone keep what others have not joined yet.
+        had: See `SlotMover`.
     """
     if waits_for := unstarted(cluster):
         return "; ".join(waits_for.values())
@@ -155,12 +160,14 @@ def move_slots(cluster: ClusterSpec, leaving: Sequence[StoreSpec] = ()) -> str:
     alone = _kept_by_none(cluster, running) if ended else None
     if alone:
         return f"{ended[0].query} to answer: none that does keeps slots {alone}"
-    with _mover(cluster, running) as mover:
+    with _mover(cluster, running, had) as mover:
         return mover.look()
 
 
 @contextmanager
-def _mover(cluster: ClusterSpec, leaving: Sequence[StoreSpec]) -> Iterator[SlotMover]:
+def _mover(
+    cluster: ClusterSpec, leaving: Sequence[StoreSpec], had: Had | None
+) -> Iterator[SlotMover]:
     credentials = Cluster.declared(cluster).credentials
     with ExitStack() as opened:
         stores, others = (
@@ -170,7 +177,7 @@ def _mover(cluster: ClusterSpec, leaving: Sequence[StoreSpec]) -> Iterator[SlotM
             ]
             for several in (cluster.stores, leaving)
         )
-        yield SlotMover(stores, cluster.copies, others)
+        yield SlotMover(stores, cluster.copies, others, had)
 
 
 def _kept_by_none(cluster: ClusterSpec, others: Sequence[StoreSpec]) -> Slots:

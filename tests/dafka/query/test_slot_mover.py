@@ -119,6 +119,8 @@ def test_nobody_gives_up_what_only_one_keeps_beside_him_that_is_about_to_end(old
 def test_a_store_does_not_end_before_all_others_have_what_the_cluster_says_of_itself(old):
     old.has(OWN, 3)
     stores = [MovedStore(name, ALL_SLOTS) for name in ("one", "other")]
+    for partition in (P_LOW, P_HIGH):
+        stores[0].has(partition, 3)
     mover = mover_of(*stores, leaving=[old])
     for name, store in zip(("one", "other"), stores, strict=True):
         assert mover.look() == mover.owed() == f"{name} to have {OWN} up to 3"
@@ -131,6 +133,12 @@ def test_a_store_does_not_end_before_all_others_have_what_the_cluster_says_of_it
 def test_a_store_does_not_end_before_others_have_what_it_was_sent_but_the_last(old):
     stays = MovedStore("stays", ALL_SLOTS)
     mover = mover_of(stays, leaving=[old])
+    stays.has(P_LOW, 2)
+    stays.has(P_HIGH, 3)
+    catching_up = f"1 others to have {P_LOW} up to 3, 0 have"
+    assert mover.look() == mover.owed() == catching_up
+    old.has(P_LOW, 4)
+    stays.has(P_LOW, 3)
     assert mover.look() == mover.owed() == "", "what is on its way is looked for on its disk"
     end = BEHIND_MAX + 10
     old.log.append((), skips={P_LOW: end - 1})

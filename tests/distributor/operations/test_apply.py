@@ -556,7 +556,7 @@ def test_before_a_store_is_taken_out_what_was_begun_is_brought_to_its_end(
     switch, text = moving.steps[0], pair.file.read_bytes()
     assert moving.look(switch) == "others to have it"
     assert moving.look(switch) == "others to have commits"
-    assert asked[1:] == [(clusters[0],), (replace(before, copies=1), [gone])]
+    assert asked[1:] == [(clusters[0],), (replace(before, copies=1), [gone], {})]
     assert pair.file.read_bytes() == text
     assert moving.look(switch) == "`distributor up` to read its file again"
 
