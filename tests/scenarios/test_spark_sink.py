@@ -61,7 +61,8 @@ def start(cluster):
     with ExitStack() as started:
 
         def start(master="local[4,4]", *, conf=(), options=(), **given):
-            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "keys": 0} | given
+            job = {"first": 0, "rows": ROWS, "tasks": 4, "slow_s": 0.0, "rests": "", "keys": 0}
+            job |= given
             job |= {"master": master, "conf": WORKERS | dict(conf)}
             job["options"] = {**cluster.options, "topic": "t", **dict(options)}
             driver = subprocess.Popen(
@@ -112,12 +113,13 @@ def has_begun(cluster):
 
 def test_attempts_that_overlap_in_another_order_do_no_harm(start, cluster, free_ports, tmp_path):
     """Spark runs a second attempt of the task that rests half way, beside the first."""
+    slow = {"slow_s": 60.0, "rests": str(tmp_path / "rests")}
     executors = {
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(sys.path),
         "spark.executor.extraJavaOptions": FRUGAL,
     }
     with Standalone(tmp_path, free_ports(1), cores=2) as standalone:
-        assert end(start(standalone.master, conf=SPECULATION | executors, slow_s=60.0)) == ""
+        assert end(start(standalone.master, conf=SPECULATION | executors, **slow)) == ""
     assert staged_rows(cluster) > ROWS, "both had written"
     assert cluster.values() == numbers()
 

@@ -2,8 +2,9 @@
 
 Its one argument is JSON: `master` and `conf` of the session, `options` of the sink; `first` and
 `rows`, the numbers that are written; `keys`, how many these have, 0 for none; `tasks`; and
-`slow_s`, for which the first attempt of task 0 rests half way. Each attempt gives its rows in an
-order of its own, as one behind a shuffle that was fetched again.
+`slow_s`, for which the first attempt of task 0 rests half way, and `rests`, a file that is there
+from then on and that later attempts of the task wait for, none if empty. Each attempt gives its
+rows in an order of its own, as one behind a shuffle that was fetched again.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
@@ -56,11 +58,23 @@ class NumbersReader(DataSourceReader):
         values = list(range(first + partition.value, end, self._given["tasks"]))
         attempt = TaskContext.get().attemptNumber()
         Random(attempt).shuffle(values)
+        if attempt and partition.value == 0 and self._given["rests"]:
+            self._wait_for_the_first()
         for start in range(0, len(values), ROWS_AT_ONCE):
             if attempt == 0 and partition.value == 0 and start == len(values) // 2:
-                time.sleep(self._given["slow_s"])
+                self._rest()
             part = [text_of(value) for value in values[start : start + ROWS_AT_ONCE]]
             yield pa.RecordBatch.from_pydict({"value": part})
+
+    def _rest(self):
+        if self._given["rests"]:
+            Path(self._given["rests"]).touch()
+        time.sleep(self._given["slow_s"])
+
+    def _wait_for_the_first(self):
+        until_s = time.monotonic() + self._given["slow_s"]
+        while not Path(self._given["rests"]).exists() and time.monotonic() < until_s:
+            time.sleep(0.05)
 
 
 def main(given):
