@@ -164,7 +164,8 @@ class SlotMover:
         leaving = [_held(store, store.slots()) for store in self._leaving]
         stores = self._look_at_all() if leaving else []
         for one in leaving:
-            self._had.setdefault(one.store.endpoint, one.ranges())
+            if one.store.endpoint not in self._had:
+                self._had[one.store.endpoint] = one.ranges()
         # What is on its way is looked for on its disk, when it has ended.
         compared = (self._compared(one, one.kept, stores, BEHIND_MAX) for one in leaving)
         if behind := next(filter(None, compared), ""):
