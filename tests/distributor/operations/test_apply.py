@@ -35,8 +35,8 @@ pytestmark = pytest.mark.net
 ORDERS = Partition("orders", "AB" * 16)
 COPIED = Envelope(origin=1, copy_flags=1)
 LOW, HIGH = Slots.of([range(2_048)]), Slots.of([range(2_048, 4_096)])
-RUNNING_OUT = Clock(seconds=accumulate(repeat(QUIET_S)).__next__)
-"""Each look is so much later than the last one."""
+QUIET_AT_ONCE = Clock(seconds=accumulate(repeat(QUIET_S)).__next__)
+"""Whoever asks again what time it is has waited long enough for silence."""
 WANTS = {"wants": lambda *_: True}
 
 
@@ -246,7 +246,7 @@ def test_the_store_of_a_cluster_that_begins_or_ends_to_receive_only_need_not_end
         sends, receives = receives, sends
         pair.file.write_text(pair.file.read_text().replace(receives, sends))
         PidFile.of(pair.file).note(logs)
-    applying = Applying(logs, changed(pair, sends, receives), not_turned, not_paused, RUNNING_OUT)
+    applying = Applying(logs, changed(pair, sends, receives), not_turned, not_paused, QUIET_AT_ONCE)
     with pair.running():
         for each in applying.steps:
             until_done(applying, each, lambda: PidFile.of(pair.file).note(logs))
